@@ -10,6 +10,7 @@ from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
     Effect,
+    Incident,
     LinkUp,
     Lost,
     PublishCall,
@@ -33,9 +34,16 @@ class Pair:
     """The subscriber's clock is ahead by the offset."""
 
     def __init__(
-        self, order: Order = "none", offset_us: int = 0, first_seq: int = 1, is_feed_plain: bool = False
+        self,
+        order: Order = "none",
+        offset_us: int = 0,
+        first_seq: int = 1,
+        is_feed_plain: bool = False,
+        feed_keys: Sequence[bytes] = (),
+        desk_keys: Sequence[bytes] = (),
     ) -> None:
-        self.desk = _client("desk", order, 1)
+        self._feed_keys = feed_keys
+        self.desk = _client("desk", order, 1, keys=desk_keys)
         self.begin_anew(first_seq, is_feed_plain)
         self.is_dead = False  # the publisher is
         self.now_us = 1_000 * SECOND_US
@@ -45,7 +53,7 @@ class Pair:
 
     def begin_anew(self, first_seq: int, is_feed_plain: bool = False) -> None:
         """Another life of the publisher; a plain one does not recover."""
-        self.feed = _client("feed", "none", first_seq, is_feed_plain, first_seq)
+        self.feed = _client("feed", "none", first_seq, is_feed_plain, first_seq, self._feed_keys)
 
     def publish(self, attributes: dict[str, AttributeValue], payload: bytes = b"", is_lost: bool = False) -> None:
         effects = self.feed.handle(PublishCall(attributes, payload), self.now_us)
@@ -86,6 +94,17 @@ class Pair:
                 self._carry(answer, self.feed if to is self.desk else self.desk)
 
     @property
+    def digests(self) -> list[Publication]:
+        """That the publisher has sent."""
+        sent = [each.message for each in self._effects if isinstance(each, Send)]
+        controls = [each.publication for each in sent if isinstance(each, Publish) and not each.publication.seq]
+        return [each for each in controls if kind_of(each) == "Digest"]
+
+    @property
+    def incidents(self) -> list[str]:
+        return [each.kind for each in self._effects if isinstance(each, Incident)]
+
+    @property
     def delivered(self) -> list[AttributeValue]:
         return [each.publication.attributes["n"] for each in self._effects if isinstance(each, Delivered)]
 
@@ -94,9 +113,12 @@ class Pair:
         return sorted((each.first, each.last) for each in self._effects if isinstance(each, Lost))
 
 
-def _client(name: str, order: Order, first_seq: int, is_plain: bool = False, epoch: int = 1) -> ClientMachine:
+def _client(
+    name: str, order: Order, first_seq: int, is_plain: bool = False, epoch: int = 1, keys: Sequence[bytes] = ()
+) -> ClientMachine:
     wanted = BEST_EFFORT if is_plain else guarantees_of(True, order)
-    made = new_client(name, ProtocolSettings(), ConditionBook(), Index, epoch, Random(1), first_seq, wanted)
+    own = name, ProtocolSettings(), ConditionBook(), Index, epoch, Random(1), first_seq, wanted
+    made = new_client(*own, digest_keys=keys)
     made.handle(LinkUp("b1", "broker"), 0)
     return made
 

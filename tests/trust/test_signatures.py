@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from base64 import b64decode, b64encode
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import holdfast
 from holdfast.carriers.memory import MemoryBus
 from holdfast.model.errors import InputError, MisuseError
-from holdfast.model.messages import Batch, Publication
+from holdfast.model.messages import Batch
 from holdfast.net.connecting import connect
 from holdfast.net.signing import Signing
 from holdfast.protocol.proofs import ProofChecker, leaf_of, prove, with_proof
@@ -164,20 +165,101 @@ class Keys:
         return verify(source, text, signature)
 
 
-def test_a_part_of_a_batch_is_opened_without_what_was_changed() -> None:
-    signer, verifier = EventSigner("feed", KEY.sign), EventVerifier(Keys())
-    events: list[dict[str, Any]] = [{"n": at, "t": "x"} for at in range(10)]
-    bodies = signer.bodies(5, list(range(10)), [encode(each) for each in events], {3: b"three"})
-    came = tuple(msgspec.msgpack.decode(each) for each in bodies)
-    payloads = tuple(b"three" if at == 3 else b"" for at in range(10))
-    batch = Batch(tuple(range(5, 15)), "feed", tuple(range(10)), came, payloads, 1, 5, 14).picked([1, 3, 4, 9])
-    came[4]["t"] = "y"
-    opened, incidents = verifier.opened_batch(batch)
-    assert opened.seqs == (6, 8, 14) and opened.attributes == (events[1], events[3], events[9])
-    assert [(each.kind, each.source, each.first) for each in incidents] == [("unverified", "feed", 9)]
-    alone = Publication("feed", 8, 3, None, came[3], b"three")
-    assert verifier.opened(alone) == Publication("feed", 8, 3, None, events[3], b"three")
-    assert came[3].keys() == {"n", "t", "~sig"}  # others may have the same object
+def batch_of(size: int) -> Batch:
+    """Signed once, as a publisher sends it; of every third event the payload is three bytes."""
+    events = [{"n": at, "t": "é" * (at % 5)} for at in range(size)]
+    payloads = {at: b"abc" for at in range(0, size, 3)}
+    signer = EventSigner("feed", KEY.sign)
+    proof = signer.together(100, [10**15 + at for at in range(size)], [encode(each) for each in events], payloads)
+    numbers = tuple(range(100, 100 + size)), "feed", tuple(10**15 + at for at in range(size))
+    return Batch(*numbers, tuple(events), tuple(payloads.get(at, b"") for at in range(size)), 0, 100, 99 + size, proof)  # type: ignore[arg-type]
+
+
+def judged_together(batch: Batch) -> list[int]:
+    """The numbers of those that are genuine; slow and obvious, by what docs/trust.md says of the proof of a batch."""
+    proof = batch.proof
+    version, signature, hashes = proof[0], proof[9:73], proof[73:]
+    if version != 1 or not hashes or len(hashes) % 16:
+        return []
+    leaves = [hashes[at : at + 16] for at in range(0, len(hashes), 16)]
+    level = leaves
+    while len(level) > 1:
+        level = level + [bytes(16)] * (-len(level) % 4)
+        blocks = [b"".join(level[at : at + 4]) for at in range(0, len(level), 4)]
+        level = [hashlib.sha256(b"\x01" + each).digest()[:16] for each in blocks]
+    if not verify(batch.source, b"holdfast run 1\x00" + encode([batch.source, level[0]]), signature):
+        return []
+    good = []
+    for each in zip(batch.seqs, batch.times_us, batch.payloads, batch.attributes, strict=True):
+        seq, time_us, payload, attributes = each
+        leaf = hashlib.sha256(b"\x00" + encode([seq, time_us, None, payload]) + encode(attributes)).digest()[:16]
+        if leaf in leaves:
+            good.append(seq)
+    return good
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 16, 17, 63, 257])
+def test_a_batch_shares_a_proof_and_what_leaves_it_has_one_of_its_own(size: int) -> None:
+    batch = batch_of(size)
+    assert judged_together(batch) == list(batch.seqs)
+    assert EventVerifier(Keys()).opened_batch(batch) == (msgspec.structs.replace(batch, proof=b""), [])
+    verifier = EventVerifier(Keys())
+    for at, each in enumerate(batch.publications()):
+        plain = {name: value for name, value in each.attributes.items() if name != "~sig"}
+        event = Event(each.seq, each.time_us, None, each.payload, encode(plain))
+        assert judged("feed", event, each.attributes["~sig"])  # type: ignore[arg-type]
+        assert verifier.opened(each) == msgspec.structs.replace(each, attributes=batch.attributes[at])
+    assert batch.attributes[0].keys() == {"n", "t"}  # others may have the same object
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 50, 200])
+def test_a_part_of_a_batch_has_the_shorter_proof_and_is_opened_as_the_whole_is(step: int) -> None:
+    whole = batch_of(400)
+    part = whole.picked(range(7, 400, step))
+    assert bool(part.proof) == (step < 50)  # four times 411 bytes are less than 400 times 16
+    opened, incidents = EventVerifier(Keys()).opened_batch(part)
+    assert opened.attributes == whole.attributes[7::step] and opened.seqs == whole.seqs[7::step] and not incidents
+
+
+def test_whatever_is_changed_in_a_batch_is_noticed_event_by_event() -> None:
+    dice, verifier = Random("batches"), EventVerifier(Keys())
+    refused_some = refused_all = 0
+    for _ in range(1_500):
+        batch = batch_of(dice.choice([2, 5, 21]))
+        if dice.random() < 0.3 and len(batch.seqs) == 21:
+            batch = batch.picked(sorted(dice.sample(range(21), 15)))
+        batch = tampered(batch, dice)
+        good = judged_together(batch)
+        opened, incidents = verifier.opened_batch(batch)
+        assert list(opened.seqs) == good
+        assert Counter(each.first for each in incidents) == Counter(batch.seqs) - Counter(good)
+        assert (opened.since, opened.upto) == (batch.since, batch.upto)
+        refused_all += not good
+        refused_some += 0 < len(good) < len(batch.seqs)
+    assert refused_all > 300 and refused_some > 300
+
+
+def tampered(batch: Batch, dice: Random) -> Batch:
+    at, proof = dice.randrange(len(batch.seqs)), bytearray(batch.proof)
+    events, change = {name: list(getattr(batch, name)) for name in ("seqs", "times_us", "attributes", "payloads")}, {}
+    match dice.randrange(7):
+        case 0:
+            events["seqs"][at] += dice.choice([1, -1, 1_000, -90])
+        case 1:
+            events["times_us"][at] += 1
+        case 2:
+            events["payloads"][at] += b"x"
+        case 3:
+            events["attributes"][at] = {**events["attributes"][at], "t": "other"}
+        case 4:
+            proof[dice.randrange(len(proof))] ^= 1 << dice.randrange(8)
+        case 5:
+            proof = proof[: dice.randrange(1, len(proof))]
+        case 6:
+            change = {"source": "mallory"}
+    return msgspec.structs.replace(
+        batch, **{name: tuple(each) for name, each in events.items()}, proof=bytes(proof), **change
+    )
 
 
 # Keys --------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ def test_what_peers_said_before_they_could_say_more_is_understood() -> None:
     assert decode_signal_untrusted(welcome) == Welcome("b2", "broker", 6, None)
     taken = bytes.fromhex("01 00 91 94 a3746b6e 05 09 91 0b")
     assert decode_untrusted(taken) == StoredAck(5, 9, (11,), 0, 0)
+    batch = bytes.fromhex("01 00 91 99 a372756e 91 01 a170 91 00 91 80 90 03 01 00")
+    assert decode_untrusted(batch) == Batch((1,), "p", (0,), ({},), (), 3, 1, 0, b"")
 
 
 def sent(value: Any) -> Any:

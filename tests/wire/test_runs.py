@@ -94,7 +94,7 @@ def test_a_foreign_frame_is_passed_on_as_what_it_says() -> None:
     fields = ["run", [1], "p", [0], [{"n": 7}], [], 0]
     odd_tag = b"\x97\xd9\x03run" + b"".join(map(msgspec.msgpack.encode, fields[1:]))
     odd_count = b"\x97\xa3run\xdd\0\0\0\x01\x01" + b"".join(map(msgspec.msgpack.encode, fields[2:]))
-    longer = msgspec.msgpack.encode([*fields, 0, 0, "more"])
+    longer = msgspec.msgpack.encode([*fields, 0, 0, b"", "more"])
     two = [written(run_of(2)), written(run_of(3))]
     for frame in (framed([odd_tag]), framed([odd_count]), framed([longer]), framed(two)):
         messages = decode_frame_untrusted(frame)  # which is acceptable all the same

@@ -40,6 +40,7 @@ def connect(
     token: str | None = None,
     sign: str | None = None,
     verify: str | None = None,
+    digest_key: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -60,7 +61,9 @@ def connect(
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
     token allows. `sign` is a file with the key that signs what it publishes, and `verify` one with the keys of signers:
-    events without a signature of theirs are refused. `private_key` and `authority` are former names of `key` and `ca`.
+    events without a signature of theirs are refused. `digest_key` is a file with a key that clients share: others learn
+    from what recovery tells of events that there are some. `private_key` and `authority` are former names of `key` and
+    `ca`.
 
     On a bus (`nats://`, `mqtt://`, `redis://`, `amqp://`, `zenoh://`, `stomp://`) clients of one `space` reach each
     other. `lanes` is a template such as `plant.{site}.{kind}` for the subjects that events travel on. With
@@ -81,6 +84,7 @@ def connect(
             token=token,
             sign=sign,
             verify=verify,
+            digest_key=digest_key,
             settings=settings,
             recovery=recovery,
             order=order,
@@ -94,7 +98,7 @@ def connect(
     chosen = ClientReliability(hops, recovery, order, durable)
     if chosen.hop_settings.hops != "basic":
         raise InputError(f'hops = "{chosen.hop_settings.hops}" is for Holdfast\'s brokers; over a bus use recovery')
-    signing = Signing(sign, verify)
+    signing = Signing(sign, verify, digest_key)
     signing.check_name(name)
     return bus_client(given, name, settings, chosen.guarantees, space, lanes, body, signing)
 
@@ -127,7 +131,8 @@ def bus_client(
 def keeper_of(address: str, condition: str, store: Path, keep_bytes: int, space: str, lanes: str, body: Body) -> Keeper:
     """A keeper of the events that a condition describes on a bus; not started yet."""
     text = str(parsed_condition(condition))
-    client = bus_client([address], None, None, Guarantees(RecoverySettings()), space, lanes, body)
+    promises = Guarantees(RecoverySettings())
+    client = bus_client([address], None, None, promises, space, lanes, body, Signing(keeps=True))
     return Keeper(client, text, store, keep_bytes, space, carrier_of(bus_address(address)))
 
 
@@ -151,6 +156,7 @@ def connect_sync(
     token: str | None = None,
     sign: str | None = None,
     verify: str | None = None,
+    digest_key: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -171,6 +177,7 @@ def connect_sync(
         token=token,
         sign=sign,
         verify=verify,
+        digest_key=digest_key,
         settings=settings,
         recovery=recovery,
         order=order,

@@ -35,6 +35,7 @@ PrivateKey = Annotated[str | None, flag(ClientSettings, "key", "--key", metavar=
 Authority = Annotated[str | None, flag(ClientSettings, "ca", "--ca", metavar="FILE")]
 Token = Annotated[str | None, flag(ClientSettings, "token", "--token", metavar="FILE")]
 SigningKey = Annotated[str | None, flag(ClientSettings, "sign", "--sign", metavar="FILE")]
+DigestKey = Annotated[str | None, flag(ClientSettings, "digest_key", "--digest-key", metavar="FILE")]
 SignersFile = Annotated[str | None, flag(ClientSettings, "verify", "--verify", metavar="FILE")]
 BrokerKey = Annotated[Path | None, flag(TrustSettings, "broker_key", "--broker-key", metavar="FILE")]
 TokenKeys = Annotated[Path | None, flag(TrustSettings, "token_keys", "--token-keys", metavar="FILE")]

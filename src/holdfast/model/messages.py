@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from holdfast.model import limits
+from holdfast.model import hash_tree, limits
+from holdfast.model.event import SIGNATURE
 
 if TYPE_CHECKING:
     Element = bool | int | float | str | datetime | None
@@ -129,6 +130,9 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     numbers from `since` to `upto`, all that you want have been sent to you on this link, here or before. A link may
     carry it only if it loses and reorders nothing. `since` is 0 where the publisher keeps nothing, and above `upto`
     where it does but nothing can be stated. A batch may consist of the statement alone.
+
+    Where its publisher signs, the events share a proof (`hash_tree`): whoever takes them out of the batch gives each of
+    them one of its own.
     """
 
     seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.BATCH_EVENTS_MAX)]
@@ -139,6 +143,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     hops: Hops
     since: Count = 0
     upto: Count = 0
+    proof: Annotated[bytes, Meta(max_length=hash_tree.SHARED_BYTES_MAX)] = b""
 
     @property
     def record(self) -> bytes | None:
@@ -147,7 +152,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
 
     def publications(self) -> list[Publication]:
         nones, payloads, records = repeat(None), self.payloads or repeat(b""), repeat(self.record)
-        columns = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
+        attributes = self._proved() if self.proof else self.attributes
+        columns = repeat(self.source), self.seqs, self.times_us, nones, attributes, payloads, records
         return list(map(Publication, *columns))
 
     def published(self) -> list[Publish]:
@@ -161,12 +167,24 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         pick: Any = itemgetter(*places) if len(places) > 1 else lambda given: tuple([given[at] for at in places])
         payloads = pick(self.payloads) if self.payloads else ()
         picked = pick(self.seqs), self.source, pick(self.times_us), pick(self.attributes), payloads
-        return Batch(*picked, self.hops, *((1, 0) if self.since else (0, 0)))
+        some = Batch(*picked, self.hops, *((1, 0) if self.since else (0, 0)), self.proof)
+        return some.taken_apart() if self.proof and hash_tree.is_shorter_apart(self.proof, len(places)) else some
+
+    def taken_apart(self) -> "Batch":
+        """The same with a proof for each alone."""
+        stated = self.hops, self.since, self.upto
+        return Batch(self.seqs, self.source, self.times_us, self._proved(), self.payloads, *stated)
+
+    def _proved(self) -> "tuple[EventAttributes, ...]":
+        proofs = hash_tree.apart(self.proof, self.seqs)
+        each = zip(self.attributes, proofs, strict=True)
+        return tuple([{**attributes, SIGNATURE: proof} for attributes, proof in each])
 
 
 def with_statement(batch: Batch, hops: int, since: int, upto: int) -> Batch:
     """The same publications after so many hops, with another statement."""
-    return Batch(batch.seqs, batch.source, batch.times_us, batch.attributes, batch.payloads, hops, since, upto)
+    events = batch.seqs, batch.source, batch.times_us, batch.attributes, batch.payloads
+    return Batch(*events, hops, since, upto, batch.proof)
 
 
 # Epidemic recovery ---------------------------------------------------------------------------------------------

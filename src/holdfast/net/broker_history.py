@@ -14,6 +14,7 @@ from holdfast.net.memory import joined
 from holdfast.net.seat import Seat
 from holdfast.net.session import Phase, Session
 from holdfast.net.settings import NodeSettings
+from holdfast.net.signing import Signing
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
 from holdfast.protocol.effects import Gauges
@@ -24,6 +25,8 @@ from holdfast.wire.signals import AskPast, Past, encode_signal
 
 if TYPE_CHECKING:
     from holdfast.net.history_keeper import HistoryKeeper
+
+_SIGNED = Signing(keeps=True)
 
 
 class BrokerHistory:
@@ -59,7 +62,7 @@ class BrokerHistory:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
             return joined("history", self._accept, near, Principal(name, is_broker_itself=True))
 
-        seat = Seat(name, dial, settings.protocol, self._clock, settings.hops, when_full="push-back")
+        seat = Seat(name, dial, settings.protocol, self._clock, settings.hops, when_full="push-back", signing=_SIGNED)
         backlog = partial(self._machine.backlog, name)
         keeper = HistoryKeeper(settings.history, seat, backlog, self._clock, self._report)
         await keeper.open()

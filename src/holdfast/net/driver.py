@@ -48,7 +48,7 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.older_peers import without_lists
+from holdfast.wire.older_peers import as_older
 from holdfast.wire.signals import LISTS, STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
@@ -329,7 +329,7 @@ class Driver:
                 self._impair(link, messages)
                 continue
             if link.level < LISTS:
-                messages = [older.get(id(each)) or older.setdefault(id(each), without_lists(each)) for each in messages]
+                messages = [older.get(id(each)) or older.setdefault(id(each), as_older(each)) for each in messages]
             if len(messages) == 1 and self._sent_alone(link, messages[0]):
                 continue
             link.outbox.put_all(messages)

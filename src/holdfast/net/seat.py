@@ -8,6 +8,7 @@ subscriptions stands in the queue once.
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
@@ -16,6 +17,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.durable import DurableInbox
 from holdfast.net.losses import Growing
 from holdfast.net.session import open_session
+from holdfast.net.signing import UNSIGNED, Signing
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
@@ -101,9 +103,11 @@ class Seat(Client):
         when_full: WhenFull = "drop-oldest",  # its queue, where the broker stores nothing
         guarantees: Guarantees = BEST_EFFORT,
         new_witness: NewWitness | None = None,  # of all that happens here
+        signing: Signing = UNSIGNED,
     ) -> None:
         counted = new_witness is not None
-        super().__init__([_HERE], name, None, settings, clock, tallied=counted, hops=hops, guarantees=guarantees)
+        promises: dict[str, Any] = {"hops": hops, "guarantees": guarantees, "signing": signing}
+        super().__init__([_HERE], name, None, settings, clock, tallied=counted, **promises)
         self._witness: SeatWitness = NO_WITNESS if new_witness is None else new_witness(self)
         self._reach = dial
         self._publishes = publishes

@@ -118,13 +118,19 @@ class ClientSettings(ClientReliability, TlsSettings):
         "it takes CPU time, and all publishers have to sign",
         expects="a path in quotes",
     )
+    digest_key: str | None = setting(
+        None,
+        "file with the key that all clients of these events share; without it nobody reads what recovery tells of them",
+        "where everybody may see the events, there is nothing to hide",
+        expects="a path in quotes",
+    )
     settings: ProtocolSettings | None = setting(
         None, "heartbeats, leases and limits, as in the brokers", "as declared there"
     )
 
     @property
     def signing(self) -> Signing:
-        return Signing(self.sign, self.verify)
+        return Signing(self.sign, self.verify, self.digest_key)
 
     @property
     def tls(self) -> TlsFiles:

@@ -1,11 +1,15 @@
-"""What a client signs its events with, and whose signatures it wants on those of others: files, read when it enters."""
+"""What a client signs its events with, whose signatures it wants on those of others, and what blinds its digests:
+files, read when it enters.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from holdfast.model.errors import InputError
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX
 from holdfast.protocol.parts import PROOF_BYTES_MAX
+from holdfast.trust.shared_key import read_key_lines
 from holdfast.trust.signatures import Signers, read_signing_key
 
 
@@ -13,6 +17,8 @@ from holdfast.trust.signatures import Signers, read_signing_key
 class Signing:
     sign: str | None = None  # a private key
     verify: str | None = None  # the public keys of signers
+    digest_key: str | None = None  # that clients share, so that others read nothing in digests
+    keeps: bool = False  # what it gets stays signed, for those who will read it
 
     def check_name(self, name: str | None) -> None:
         if self.sign is not None and name is None:
@@ -21,7 +27,9 @@ class Signing:
     def parts(self) -> dict[str, Any]:
         """For whoever makes the client's machine; an InputError when a file is no good."""
         sign = None if self.sign is None else read_signing_key(self.sign)
-        return {"sign": sign, "signers": None if self.verify is None else Signers(self.verify)}
+        signers = None if self.verify is None else Signers(self.verify)
+        keys = () if self.digest_key is None else read_key_lines(Path(self.digest_key), "digest key")
+        return {"sign": sign, "signers": signers, "keeps_proofs": self.keeps, "digest_keys": keys}
 
     @property
     def more_bytes(self) -> int:

@@ -11,9 +11,11 @@ from itertools import compress, repeat
 from random import Random
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from holdfast.model.encoded import joined
 from holdfast.model.errors import MisuseError
+from holdfast.model.hash_tree import HASH_BYTES
 from holdfast.model.messages import (
     TABLES,
     AttributeValue,
@@ -79,6 +81,7 @@ class CoreClient:
         recovers: bool = False,  # it takes part in recovery, and gets no control messages but those that it follows
         signer: EventSigner | None = None,
         verifier: EventVerifier | None = None,
+        keeps_proofs: bool = False,  # what it gets stays signed, for those whom it is handed on to
     ) -> None:
         self.name = name
         self._settings = settings
@@ -98,6 +101,8 @@ class CoreClient:
         self._followed: dict[str, None] = {}  # conditions on control messages of other clients
         self._signer = signer
         self._verifier = verifier
+        self._keeps_proofs = keeps_proofs
+        self._event_bytes = _EVENT_BYTES + (0 if signer is None else HASH_BYTES)
         self._batches_max = batches
         self._batches = False  # events leave in batches for now: the link loses nothing
         # Published and not sent yet, event by event; they leave with the next `Wake`.
@@ -282,7 +287,7 @@ class CoreClient:
             if at_once and record is None and not self._times_us:
                 self.last_seq += 1
                 return [self._alone(self.last_seq, now_us, encoded, payload)]
-            size = len(encoded) + len(payload) + _EVENT_BYTES
+            size = len(encoded) + len(payload) + self._event_bytes
             effects: list[Effect] = []
             if self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max:
                 effects = self._send_batch()
@@ -310,7 +315,7 @@ class CoreClient:
         self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         count = len(encoded)
-        size = sum(map(len, encoded)) + count * _EVENT_BYTES
+        size = sum(map(len, encoded)) + count * self._event_bytes
         if not self._batches or size > _BATCH_BYTES_MAX or count > self._batches_max:
             each = zip(events, encoded, strict=True)
             return [one for event, body in each for one in self.publish(event, b"", None, now_us, body)]
@@ -336,34 +341,17 @@ class CoreClient:
         if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
             return [self._alone(last, times_us[0], bodies[0], payloads.get(0, b""))]
         first = last - len(times_us) + 1
-        step = len(times_us)
-        if self._signer is not None:  # a run is signed whole, and larger than before
-            bodies = self._signer.bodies(first, times_us, bodies, payloads)
-            step = max(1, step * _BATCH_BYTES_MAX // (sum(map(len, bodies)) + sum(map(len, payloads.values())) + 1))
-        parts = [slice(at, at + step) for at in range(0, len(times_us), step)]
-        return [self._batch(first, part, times_us, bodies, payloads, record) for part in parts]
-
-    def _batch(
-        self,
-        first: int,
-        part: slice,
-        times_us: list[int],
-        bodies: list[bytes],
-        payloads: dict[int, bytes],
-        record: bytes | None,
-    ) -> Send:
-        assert self.broker is not None
-        places = range(len(times_us))[part]
-        seqs = tuple([first + at for at in places])
-        some = tuple([payloads.get(at, b"") for at in places]) if payloads else ()
+        proof = b"" if self._signer is None else self._signer.together(first, times_us, bodies, payloads)
+        some = tuple([payloads.get(at, b"") for at in range(len(bodies))]) if payloads else ()
         stated = (0, 0) if record is None else (1, 0)
-        batch = Batch(seqs, self.name, tuple(times_us[part]), joined(bodies[part]), some, 0, *stated)  # type: ignore[arg-type]
-        return Send(self.broker, batch)
+        events = tuple(range(first, last + 1)), self.name, tuple(times_us), joined(bodies), some
+        assert self.broker is not None
+        return [Send(self.broker, Batch(*events, 0, *stated, proof))]  # type: ignore[arg-type]
 
     def _alone(self, seq: int, time_us: int, encoded: bytes, payload: bytes) -> Send:
         assert self.broker is not None
         if self._signer is not None:
-            (encoded,) = self._signer.bodies(seq, [time_us], [encoded], {0: payload})
+            encoded = self._signer.body(seq, time_us, encoded, payload)
         publication = Publication(self.name, seq, time_us, None, Raw(encoded), payload)  # type: ignore[arg-type]
         return Send(self.broker, Publish(publication))
 
@@ -404,6 +392,8 @@ class CoreClient:
             incidents = self._refuse(unverified)
             if not batch.seqs:
                 return incidents
+        elif batch.proof and not self._keeps_proofs:
+            batch = replace(batch, proof=b"")
         publications, wanted, seqs = batch.publications(), self._index.match_each(batch.attributes), batch.seqs
         if not all(wanted):
             incidents.append(Incident("not_subscribed", source=batch.source, count=wanted.count([])))

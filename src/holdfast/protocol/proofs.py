@@ -1,39 +1,39 @@
-"""Proofs that events are their publisher's: one signature for all that leave together, and a proof in each of them.
+"""Proofs that events are their publisher's: one signature for all that leave together.
 
-The events of a run are the leaves of a hash tree, and its root is signed. An event carries the signature and the hashes
-beside its way to the root, in an attribute of its own. So it can be checked alone, whatever way it comes: in a part of
-its batch, by a repair, out of a store. What is signed is the source, the number, the time, the lifetime, the attributes
-and the payload; not what brokers and recovery add.
+The events of a run are the leaves of a hash tree, and its root is signed (`model/hash_tree`). In a batch they share one
+proof. Alone, an event carries one of its own, in an attribute: so it can be checked whatever way it comes, by a repair
+or out of a store. What is signed is the source, the number, the time, the lifetime, the attributes and the payload; not
+what brokers and recovery add.
 
-Whoever checks remembers which blocks of hashes it has traced to a signature: of a run it checks one signature, and of
-most events one hash. Keys and signatures themselves are somebody else's (`trust/signatures`).
+Whoever checks remembers what it has traced to a signature: of a run it checks one signature, and of each event one
+hash. Keys and signatures themselves are somebody else's (`trust/signatures`).
 """
 
-from binascii import Error, a2b_base64, b2a_base64
+from binascii import Error, a2b_base64
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from itertools import pairwise
-from struct import Struct
 
 import msgspec
 
+from holdfast.model import hash_tree
 from holdfast.model.event import SIGNATURE
+from holdfast.model.hash_tree import (
+    BESIDE_BYTES,
+    BLOCK_BYTES,
+    DEPTH_MAX,
+    HASH_BYTES,
+    HEAD,
+    SIGNATURE_BYTES,
+    VERSION,
+    WAYS,
+    node_of,
+)
 from holdfast.model.messages import AttributeValue
 from holdfast.protocol.parts import Sign, Verify
 
 _SIGNED = b"holdfast run 1\0"  # before what is signed: the key is of no use for anything else
-_LEAF, _NODE = b"\0", b"\1"  # before what is hashed: no block of hashes passes for an event
-# Of a hash. Two contents of one hash would take 2**64 tries to find, but who looks for them does not know the number
-# and the time that the publisher will hash with them; and another content for a given hash takes 2**128.
-_HASH = 16
-_WAYS = 4  # branches of a node: with two a proof is a third shorter, and takes three times as many hashes to check
-_BLOCK = _WAYS * _HASH
-_BESIDE = _BLOCK - _HASH
-_DEPTH_MAX = 6  # levels: 4,096 events, as many as leave together
-_VERSION = 1
-_SIGNATURE_BYTES = 64  # Ed25519
-_HEAD = Struct(">BHB")  # version, place, depth
-_HEAD_BYTES = _HEAD.size
+_LEAF = b"\0"  # before an event that is hashed: none passes for a block of hashes
+_HASHES = HEAD.size + SIGNATURE_BYTES  # where they begin in a proof
 _KNOWN_MAX = 65_536  # hashes and blocks of them that are remembered: of 48,000 events, in 8 MB; then all are forgotten
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -44,20 +44,17 @@ SignedEvent = tuple[int, int, int | None, bytes, bytes]  # what `leaf_of` takes
 
 def prove(source: str, events: Sequence[SignedEvent], sign: Sign) -> list[str]:
     """A proof for each event of a run."""
-    leaves = [leaf_of(*each) for each in events]
-    levels = [_padded(b"".join(leaves))] if len(leaves) > 1 else []
-    while levels and len(levels[-1]) > _BLOCK:
-        levels.append(_padded(b"".join(map(_node, _blocks(levels[-1])))))
-    signature = sign(_signed_text(source, _node(levels[-1]) if levels else leaves[0]))
-    depth, proofs = len(levels), list[str]()
-    if not levels:
-        return [_text(_HEAD.pack(_VERSION, 0, 0) + signature)]
-    for first, block in zip(range(0, len(leaves), _WAYS), _blocks(levels[0]), strict=True):
-        above = b"".join([_beside(level, first // _WAYS**up) for up, level in enumerate(levels[1:], 1)])
-        others = block[_HASH:], block[:_HASH] + block[2 * _HASH :], block[: -2 * _HASH] + block[-_HASH:], block[:-_HASH]
-        for at, beside in zip(range(first, len(leaves)), others, strict=False):
-            proofs.append(_text(b"".join((_HEAD.pack(_VERSION, at, depth), signature, beside, above))))
-    return proofs
+    leaves = b"".join([leaf_of(*each) for each in events])
+    levels = hash_tree.levels_of(leaves)
+    signature = sign(_signed_text(source, hash_tree.root_of(leaves, levels)))
+    return [hash_tree.proof_at(place, levels, signature) for place in range(len(events))]
+
+
+def prove_together(source: str, events: Sequence[SignedEvent], sign: Sign) -> bytes:
+    """The proof that a run shares; its numbers follow one another."""
+    leaves = b"".join([leaf_of(*each) for each in events])
+    root = hash_tree.root_of(leaves, hash_tree.levels_of(leaves))
+    return hash_tree.shared_proof(events[0][0], sign(_signed_text(source, root)), leaves)
 
 
 class ProofChecker:
@@ -71,36 +68,53 @@ class ProofChecker:
         known = self._known.get(source, _NONE)
         return leaf in known or self._trace(source, leaf, proof, known)
 
+    def check_together(self, source: str, leaves: Sequence[bytes], shared: bytes) -> list[bool]:
+        """Which of these events are their source's, by their hashes and the proof that they share."""
+        opened = hash_tree.opened_untrusted(shared)
+        if opened is None:
+            return [False] * len(leaves)
+        _, signature, signed = opened
+        if not self._is_signed(source, hash_tree.root_of(signed, hash_tree.levels_of(signed)), signature):
+            return [False] * len(leaves)
+        if signed == b"".join(leaves):
+            return [True] * len(leaves)
+        genuine = {signed[at : at + HASH_BYTES] for at in range(0, len(signed), HASH_BYTES)}
+        return [leaf in genuine for leaf in leaves]
+
     def _trace(self, source: str, leaf: bytes, proof: object, known: set[bytes]) -> bool:
         """From the leaf to something that is known, or to the signature."""
         try:
             given = a2b_base64(proof) if type(proof) is str else b""
         except (Error, ValueError):
             return False
-        if len(given) < _HEAD_BYTES + _SIGNATURE_BYTES or given[0] != _VERSION:
+        if len(given) < _HASHES or given[0] != VERSION:
             return False
-        _, place, depth = _HEAD.unpack_from(given)
-        if depth > _DEPTH_MAX or len(given) != _HEAD_BYTES + _SIGNATURE_BYTES + depth * _BESIDE:
+        _, place, depth = HEAD.unpack_from(given)
+        if depth > DEPTH_MAX or len(given) != _HASHES + depth * BESIDE_BYTES:
             return False
-        node, at, passed = leaf, _HEAD_BYTES + _SIGNATURE_BYTES, list[bytes]()
+        node, at, passed = leaf, _HASHES, list[bytes]()
         for _ in range(depth):
-            split = at + place % _WAYS * _HASH
-            block = given[at:split] + node + given[split : at + _BESIDE]
+            split = at + place % WAYS * HASH_BYTES
+            block = given[at:split] + node + given[split : at + BESIDE_BYTES]
             if block in known:
                 if node is leaf:  # somebody gets several of a block: the next are found at once
-                    passed = [block[begin : begin + _HASH] for begin in range(0, _BLOCK, _HASH)]
+                    passed = [block[begin : begin + HASH_BYTES] for begin in range(0, BLOCK_BYTES, HASH_BYTES)]
                 break
             passed.append(block)
-            node, at, place = _node(block), at + _BESIDE, place // _WAYS
+            node, at, place = node_of(block), at + BESIDE_BYTES, place // WAYS
         else:
-            signature = given[_HEAD_BYTES : _HEAD_BYTES + _SIGNATURE_BYTES]
-            signed = signature + node
-            if signed not in known:
-                if not self._verify(source, _signed_text(source, node), signature):
-                    return False
-                passed.append(signed)
+            if not self._is_signed(source, node, given[HEAD.size : _HASHES]):
+                return False
         if passed:
             self._remember(source, passed)
+        return True
+
+    def _is_signed(self, source: str, root: bytes, signature: bytes) -> bool:
+        signed = signature + root
+        if signed not in self._known.get(source, _NONE):
+            if not self._verify(source, _signed_text(source, root), signature):
+                return False
+            self._remember(source, [signed])
         return True
 
     def forget(self) -> None:
@@ -152,26 +166,4 @@ def _signed_text(source: str, root: bytes) -> bytes:
 def leaf_of(seq: int, time_us: int, lifetime_us: int | None, payload: bytes, attributes: bytes) -> bytes:
     """The hash of what is signed of an event; the attributes are encoded, without a proof."""
     # Values of MessagePack end where they say, so that two events never are the same bytes.
-    return sha256(_LEAF + _encode((seq, time_us, lifetime_us, payload)) + attributes).digest()[:_HASH]
-
-
-def _text(proof: bytes) -> str:
-    return b2a_base64(proof, newline=False).decode()
-
-
-def _node(block: bytes) -> bytes:
-    return sha256(_NODE + block).digest()[:_HASH]
-
-
-def _padded(level: bytes) -> bytes:
-    return level + bytes(-len(level) % _BLOCK)
-
-
-def _blocks(level: bytes) -> list[bytes]:
-    return [level[begin:end] for begin, end in pairwise(range(0, len(level) + 1, _BLOCK))]
-
-
-def _beside(level: bytes, at: int) -> bytes:
-    """The other hashes of the block that a node is in."""
-    begin, place = at // _WAYS * _BLOCK, at * _HASH
-    return level[begin:place] + level[place + _HASH : begin + _BLOCK]
+    return sha256(_LEAF + _encode((seq, time_us, lifetime_us, payload)) + attributes).digest()[:HASH_BYTES]

@@ -11,7 +11,7 @@ from itertools import repeat
 from msgspec.structs import replace
 
 from holdfast.model.event import SIGNATURE
-from holdfast.model.messages import AttributeValue, Batch, Publication
+from holdfast.model.messages import Batch, Publication
 from holdfast.protocol.effects import Incident
 from holdfast.protocol.parts import WHY_UNVERIFIED, Sign, SignerKeys
 from holdfast.protocol.proofs import (
@@ -20,6 +20,7 @@ from holdfast.protocol.proofs import (
     encoded_plain,
     leaf_of,
     prove,
+    prove_together,
     with_proof,
     without_proof,
 )
@@ -32,14 +33,19 @@ class EventSigner:
         self._source = source
         self._sign = sign
 
-    def bodies(
+    def body(self, seq: int, time_us: int, body: bytes, payload: bytes) -> bytes:
+        """The encoded attributes of an event that leaves alone, with its proof."""
+        (proof,) = prove(self._source, [(seq, time_us, None, payload, body)], self._sign)
+        return with_proof(body, proof)
+
+    def together(
         self, first: int, times_us: Sequence[int], bodies: Sequence[bytes], payloads: dict[int, bytes]
-    ) -> list[bytes]:
-        """The encoded attributes of a run, each with its proof."""
+    ) -> bytes:
+        """The proof that a run shares, by its encoded attributes."""
         count = len(bodies)
         each_payload = [payloads.get(at, b"") for at in range(count)] if payloads else [b""] * count
         run = list(zip(range(first, first + count), times_us, [None] * count, each_payload, bodies, strict=True))
-        return list(map(with_proof, bodies, prove(self._source, run, self._sign)))
+        return prove_together(self._source, run, self._sign)
 
     def signed(self, publications: Sequence[Publication]) -> list[Publication]:
         """Publications whose attributes have no proof yet, as a run."""
@@ -65,21 +71,20 @@ class EventVerifier:
 
     def opened_batch(self, batch: Batch) -> tuple[Batch, list[Incident]]:
         """A batch without proofs, and what is wrong with events that are not in it any more."""
-        source, check, payloads = batch.source, self._checker.check, batch.payloads or repeat(b"")
-        plain, wrong = list[dict[str, AttributeValue]](), list[int]()
-        for seq, time_us, payload, attributes in zip(
-            batch.seqs, batch.times_us, payloads, batch.attributes, strict=False
-        ):
-            body = attributes.copy()
-            proof = body.pop(SIGNATURE, None)
-            plain.append(body)
-            if not check(source, leaf_of(seq, time_us, None, payload, encoded_plain(body)), proof):
-                wrong.append(seq)
-        opened = replace(batch, attributes=tuple(plain))
-        if wrong:
-            good = [at for at, seq in enumerate(batch.seqs) if seq not in wrong]
-            opened = replace(opened.picked(good), since=batch.since, upto=batch.upto)
-        return opened, [refused(source, seq) for seq in wrong]
+        plain = tuple(map(without_proof, batch.attributes)) if not batch.proof else batch.attributes
+        each = zip(batch.seqs, batch.times_us, batch.payloads or repeat(b""), plain, strict=False)
+        leaves = [leaf_of(seq, time_us, None, payload, encoded_plain(body)) for seq, time_us, payload, body in each]
+        if batch.proof:
+            right = self._checker.check_together(batch.source, leaves, batch.proof)
+        else:
+            proofs = [body.get(SIGNATURE) for body in batch.attributes]
+            right = list(map(self._checker.check, repeat(batch.source), leaves, proofs))
+        opened = replace(batch, attributes=plain, proof=b"")
+        if all(right):
+            return opened, []
+        good = [at for at, is_right in enumerate(right) if is_right]
+        wrong = [refused(batch.source, seq) for seq, is_right in zip(batch.seqs, right, strict=True) if not is_right]
+        return replace(opened.picked(good), since=batch.since, upto=batch.upto), wrong
 
 
 def refused(source: str, seq: int) -> Incident:

@@ -3,9 +3,10 @@
 A broker at best effort is a bare `CoreBroker`, a client a bare `CoreClient`. Everything more is a layer around it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from holdfast.model.errors import MisuseError
 from holdfast.model.limits import BATCH_EVENTS_MAX
@@ -33,6 +34,7 @@ from holdfast.protocol.intake import ALL_AT_ONCE
 from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts, Sign, SignerKeys
+from holdfast.protocol.recovery.blinding import Blinding
 from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
 from holdfast.protocol.recovery.recovery import Recovery
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -172,6 +174,8 @@ def new_client(
     groups: bool = False,  # it may share subscriptions
     sign: Sign | None = None,  # what it publishes
     signers: SignerKeys | None = None,  # what it gets has to be signed by one of them
+    keeps_proofs: bool = False,  # what it gets stays signed
+    digest_keys: Sequence[bytes] = (),  # that blind what it tells of its events
 ) -> ClientMachine:
     """`DurableClient(GroupMember(Ordered(Recovering(CoreClient))))`, of which a network has those that it asks for.
 
@@ -185,11 +189,14 @@ def new_client(
     verifier = None if signers is None else EventVerifier(signers)
     if (signer or verifier) and isinstance(guarantees.recovery, SrmSettings):
         raise MisuseError('signatures are not for scheme = "srm", where anybody repairs the events of anybody')
-    client = CoreClient(*own, batches=batch_max, recovers=recovers, signer=signer, verifier=verifier)
+    if digest_keys and isinstance(guarantees.recovery, SrmSettings):
+        raise MisuseError('a digest key is not for scheme = "srm", which has no digests')
+    signatures: dict[str, Any] = {"signer": signer, "verifier": verifier, "keeps_proofs": keeps_proofs}
+    client = CoreClient(*own, batches=batch_max, recovers=recovers, **signatures)
     node: ClientMachine = client
     if recovers:
         dice = Random(f"{rng.getrandbits(64)}/recovery")
-        recovery = _new_recovery(client, guarantees, epoch, dice)
+        recovery = _new_recovery(client, guarantees, epoch, dice, Blinding(digest_keys) if digest_keys else None)
         node = recovering = Recovering(client, recovery, book, epoch)
         if guarantees.order is not None:
             requests = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
@@ -201,11 +208,13 @@ def new_client(
     return DurableClient(node, hops.handover, confirms) if hops.durable else node
 
 
-def _new_recovery(client: CoreClient, guarantees: Guarantees, epoch: int, rng: Random) -> Recovery:
+def _new_recovery(
+    client: CoreClient, guarantees: Guarantees, epoch: int, rng: Random, blinding: Blinding | None
+) -> Recovery:
     settings = guarantees.recovery or RecoverySettings(asks=False)
     if guarantees.order is not None and not settings.record:
         settings = replace(settings, record=RECORD)
     if isinstance(settings, SrmSettings):
         return SrmRecovery(client.name, epoch, settings, client.seen, client.first_seq, rng, client)
     wanted = settings.record if guarantees.order else 0
-    return EndToEndRecovery(client.name, epoch, settings, client.seen, client.first_seq, wanted, client)
+    return EndToEndRecovery(client.name, epoch, settings, client.seen, client.first_seq, wanted, client, blinding)

@@ -41,11 +41,15 @@ def _mac(key: bytes, about: Sequence[bytes]) -> bytes:
 
 
 def read_keys(path: Path) -> SharedKeys:
+    return SharedKeys(read_key_lines(path, "broker key"))
+
+
+def read_key_lines(path: Path, what: str) -> list[bytes]:
     """The keys in a file; an InputError that names the line that is none."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"broker key {path}: cannot be read: {problem}") from None
+        raise InputError(f"{what} {path}: cannot be read: {problem}") from None
     keys: list[bytes] = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
@@ -54,14 +58,14 @@ def read_keys(path: Path) -> SharedKeys:
         try:
             key = bytes.fromhex(text)
         except ValueError:
-            raise InputError(f"broker key {path}, line {number}: expected hexadecimal digits") from None
+            raise InputError(f"{what} {path}, line {number}: expected hexadecimal digits") from None
         if len(key) < _KEY_BYTES_MIN:
             least = 2 * _KEY_BYTES_MIN
-            raise InputError(f"broker key {path}, line {number}: {2 * len(key)} digits; it needs {least} or more")
+            raise InputError(f"{what} {path}, line {number}: {2 * len(key)} digits; it needs {least} or more")
         keys.append(key)
     if not keys:
-        raise InputError(f"broker key {path}: there is no key in it; `holdfast keys` makes one")
-    return SharedKeys(keys)
+        raise InputError(f"{what} {path}: there is no key in it; `holdfast keys` makes one")
+    return keys
 
 
 def new_key() -> str:

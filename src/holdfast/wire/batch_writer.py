@@ -2,7 +2,7 @@
 
 Attributes are encoded once, where an event is published; a batch is then the bytes that are there,
 behind the numbers and times. What may change from one hop to the next (hops, and what the batch states) lies behind all
-else in a fixed number of bytes: a broker that passes a batch on as it came writes only these anew.
+else but the proof: a broker that passes a batch on as it came writes only these anew.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,20 @@ from holdfast.model.encoded import joined
 from holdfast.model.messages import Batch, Message
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
-_TAIL_BYTES = 5 + 9 + 9
 _ATTRIBUTES = 4  # their place among a batch's fields, behind its tag
 _array = Decoder(list[Raw]).decode
 
 
-def _tail(hops: int, since: int, upto: int) -> bytes:
+def _tail(batch: Batch) -> bytes:
     # Integers of full width, which every MessagePack reader takes for the same numbers as short ones.
-    return b"".join((b"\xce", hops.to_bytes(4), b"\xcf", since.to_bytes(8), b"\xcf", upto.to_bytes(8)))
+    hops, since, upto = batch.hops.to_bytes(4), batch.since.to_bytes(8), batch.upto.to_bytes(8)
+    return b"".join((b"\xce", hops, b"\xcf", since, b"\xcf", upto, encode_message(batch.proof)))
 
 
 def encode_batch(batch: Batch, attributes: Raw) -> bytes:
     """A batch whose attributes are encoded."""
     numbers = map(encode_message, (batch.seqs, batch.source, batch.times_us))
-    tail = _tail(batch.hops, batch.since, batch.upto)
-    return b"".join((BATCH_HEAD, *numbers, attributes, encode_message(batch.payloads), tail))
+    return b"".join((BATCH_HEAD, *numbers, attributes, encode_message(batch.payloads), _tail(batch)))
 
 
 class Relay:
@@ -46,7 +45,7 @@ class Relay:
         if self._only is not None and batch.attributes is self._only.attributes:
             body = self._body(self._only)
             if body is not None:
-                return body + _tail(batch.hops, batch.since, batch.upto)
+                return body + _tail(batch)
         attributes: object = batch.attributes
         if type(attributes) is Raw:  # this process has published it
             return encode_batch(batch, attributes)
@@ -65,6 +64,6 @@ class Relay:
 
     def _body(self, only: Batch) -> bytes | None:
         """The frame's only batch without its tail, if its sender wrote it as we do."""
-        encoded = bytes(self._frame[FRAME_BYTES:])
-        as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
-        return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
+        encoded, tail = bytes(self._frame[FRAME_BYTES:]), _tail(only)
+        as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(tail)
+        return encoded[: -len(tail)] if as_ours and count_in(encoded) == len(only.seqs) else None

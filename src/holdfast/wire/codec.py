@@ -69,7 +69,7 @@ _ABOUT_EVENTS = frozenset(
 
 _SKEWED_HEAD = b"\x98"  # how a skewed publication begins: an array of eight. Others may have this byte, too
 
-BATCH_HEAD: Final = b"\x99\xa3run"  # how an encoded run begins: an array of nine, the first of them its tag
+BATCH_HEAD: Final = b"\x9a\xa3run"  # how an encoded run begins: an array of ten, the first of them its tag
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -119,13 +119,13 @@ def shortened(encoded: bytes, bytes_less: int) -> bytes:
     """A batch without its oldest publications, by so many bytes; empty when nothing of the message would be left."""
     if encoded[2:5] != b"run" or bytes_less >= len(encoded):
         return b""
-    tag, seqs, source, *lists, hops, since, upto = msgspec.msgpack.decode(encoded)[:9]
+    tag, seqs, source, *lists, hops, since, upto, proof = msgspec.msgpack.decode(encoded)
     first = -(-bytes_less * len(seqs) // len(encoded))  # as if all were of one size
     if first >= len(seqs):
         return b""
     if since:  # nothing is stated of what was left out, nor of what came before it
         since = max(since, seqs[first - 1] + 1)
-    return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops, since, upto])
+    return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops, since, upto, proof])
 
 
 def kind_of_encoded(encoded: bytes) -> str:

@@ -1,7 +1,8 @@
 """Messages as older nodes can read them.
 
 A node of 0.1 or 0.2 takes a frame with a list in an event for damaged, and closes the connection. It gets the event
-without that attribute: no condition that it knows can ask for more than whether the attribute is there.
+without that attribute: no condition that it knows can ask for more than whether the attribute is there. It would also
+lose the proof that a batch shares: each event gets one of its own.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed, 
 M = TypeVar("M", bound=msgspec.Struct)
 
 
-def without_lists(encoded: bytes) -> bytes:
-    """An encoded message whose events have no lists; the same bytes where there are none."""
+def as_older(encoded: bytes) -> bytes:
+    """An encoded message whose events have no lists and share no proof; the same bytes where there are none."""
     if not is_event(encoded):
         return encoded
     (message,) = decode_frame_untrusted(framed((encoded,)))
@@ -26,6 +27,8 @@ def without_lists(encoded: bytes) -> bytes:
 
 def _plain(message: Message) -> Message:
     if isinstance(message, Batch):
+        if message.proof:
+            message = message.taken_apart()
         if not any(map(_has_list, message.attributes)):
             return message
         return _changed(message, attributes=tuple(map(_scalars, message.attributes)))

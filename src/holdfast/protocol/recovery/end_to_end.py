@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.node import sooner
+from holdfast.protocol.recovery.blinding import Blinding
 from holdfast.protocol.recovery.control import (
     Digest,
     Greeting,
@@ -34,11 +37,13 @@ class EndToEndRecovery:
         first_seq: int,
         record_wanted: int,
         channel: ControlChannel,
+        blinding: Blinding | None = None,
     ) -> None:
         self._name = name
         self._channel = channel
-        self._publisher = Publisher(name, epoch, settings, first_seq, channel)
+        self._publisher = Publisher(name, epoch, settings, first_seq, channel, blinding)
         self._subscriber = Subscriber(settings, seen, record_wanted, channel)
+        self._blinding = blinding
 
     def start(self, now_us: int) -> list[Effect]:
         return self._channel.follow(address_condition(self._name), now_us)
@@ -76,7 +81,9 @@ class EndToEndRecovery:
         effects = self._subscriber.on_event(publication, via, now_us)
         if publication.record:
             try:
-                effects += self._subscriber.on_record(publication, now_us)
+                about = publication.source, publication.seq, publication.time_us
+                record = self._opened_untrusted(publication.record, *about)
+                effects += self._subscriber.on_record(replace(publication, record=record), now_us)
             except PeerError:
                 effects.append(Incident("bad_record", source=publication.source))
         return effects
@@ -96,7 +103,9 @@ class EndToEndRecovery:
             return [], [repaired]
         control = decode_untrusted(publication)
         if isinstance(control, Digest):
-            return self._subscriber.on_digest(publication, control, now_us), []
+            about = publication.source, control.epoch, control.last_seq, control.oldest, publication.time_us
+            opened = replace(control, record=self._opened_untrusted(control.record, *about))
+            return self._subscriber.on_digest(publication, opened, now_us), []
         if isinstance(control, Request):
             return self._publisher.on_request(publication.source, control, now_us), []
         if isinstance(control, Greeting):
@@ -105,6 +114,9 @@ class EndToEndRecovery:
         if isinstance(control, Repair):
             return self._subscriber.on_repair(publication, control)
         return [], []  # of the paper's scheme
+
+    def _opened_untrusted(self, record: bytes, source: str, *about: int) -> bytes:
+        return record if self._blinding is None else self._blinding.opened_untrusted(record, source, *about)
 
     def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
         return self._subscriber.on_refused(source, seq, reason, now_us)

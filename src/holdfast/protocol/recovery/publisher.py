@@ -15,6 +15,7 @@ from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect, Gauges
 from holdfast.protocol.node import sooner
 from holdfast.protocol.records import RecordWriter
+from holdfast.protocol.recovery.blinding import Blinding
 from holdfast.protocol.recovery.cache import Cache
 from holdfast.protocol.recovery.control import (
     ASKED_MAX,
@@ -60,10 +61,17 @@ class _Requested:
 
 class Publisher:
     def __init__(
-        self, name: str, epoch: int, settings: RecoverySettings, first_seq: int, channel: ControlChannel
+        self,
+        name: str,
+        epoch: int,
+        settings: RecoverySettings,
+        first_seq: int,
+        channel: ControlChannel,
+        blinding: Blinding | None = None,
     ) -> None:
         self._name = name
         self._channel = channel
+        self._blinding = blinding
         self._epoch = epoch
         self._settings = settings
         self._reliable = False  # our own link
@@ -115,7 +123,8 @@ class Publisher:
         """What the publication with this number, which is about to be made, tells of those before it."""
         if not self.record:
             return b""
-        return self._writer.record(self.record, seq, now_us)
+        record = self._writer.record(self.record, seq, now_us)
+        return record if self._blinding is None else self._blinding.blinded(record, self._name, seq, now_us)
 
     def on_link(self, reliable: bool) -> None:
         """We have a link to a broker, which loses nothing or may."""
@@ -180,7 +189,7 @@ class Publisher:
             self._book_left -= with_book
             first = max(first, last - _REPEATED_MAX + 1)
             record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_DIGEST_BYTES)
-        digest = Digest(self._epoch, last, self._oldest, record)
+        digest = self._new_digest(last, self._oldest, record, now_us)
         return self._channel.send_control(labels(digest, (), self._name), encoded(digest), now_us)
 
     @property
@@ -279,8 +288,13 @@ class Publisher:
         if last - since >= _REPEATED_MAX:
             last = since + _REPEATED_MAX - 1  # the first of them, because order waits for these
         record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_DIGEST_BYTES)
-        digest = Digest(self._epoch, last_seq, oldest, record)
+        digest = self._new_digest(last_seq, oldest, record, now_us)
         return self._channel.send_control(labels(digest, (requester,)), encoded(digest), now_us)
+
+    def _new_digest(self, last: int, oldest: int, record: bytes, now_us: int) -> Digest:
+        if self._blinding is not None:
+            record = self._blinding.blinded(record, self._name, self._epoch, last, oldest, now_us)
+        return Digest(self._epoch, last, oldest, record)
 
     def _answer(self, now_us: int) -> list[Effect]:
         ripe = ((seq, each.by) for seq, each in self._requested.items() if each.due_us <= now_us)
