@@ -89,6 +89,25 @@ def test_no_more_than_a_window_is_under_way() -> None:
     assert [each.seq for each in outgoing.fill(100)] == [5, 6]
 
 
+def test_the_first_that_is_handed_over_is_the_oldest_that_is_left_whatever_was_taken_out() -> None:
+    dice, outgoing = Random("first"), Outgoing(5, SETTINGS)
+    left: dict[int, bool] = {}  # numbers, and whether their event is still there
+    for number in range(1, 400):
+        left[outgoing.put(kept(number))] = True
+        outgoing.release(number, 0)
+        if dice.random() < 0.2:
+            taken = dice.randrange(number)
+            outgoing.on_ack(StoredAck(5, taken), 0)
+            left = {seq: there for seq, there in left.items() if seq > taken}
+        if dice.random() < 0.1:
+            for seq, _ in outgoing.give_up(dice.randrange(20)):
+                left[seq] = False
+        while left and not left[min(left)]:  # nobody waits for those that are gone before the first
+            del left[min(left)]
+        assert len(outgoing) == len(left)
+        assert {each.first for each in outgoing.try_again(0)} == ({min(left)} if left else set())
+
+
 def test_nothing_leaves_before_it_is_stored() -> None:
     outgoing = Outgoing(5, SETTINGS)
     outgoing.put(kept(1))

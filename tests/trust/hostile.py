@@ -391,6 +391,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=2_000_000)
     parser.add_argument("--modes", nargs="*", default=list(MODES))
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--again", action="store_true", help="also modes that the file has, whose rows are replaced")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--watch", nargs="+")
     given = parser.parse_args()
@@ -399,10 +400,11 @@ def main() -> None:
         return
     rows = json.loads(given.save.read_text())["rows"] if given.save and given.save.exists() else []
     for mode in given.modes:
-        if any(row["mode"] == mode for row in rows):
+        if any(row["mode"] == mode for row in rows) and not given.again:
             continue
         at = list(MODES).index(mode)
         found = asyncio.run(run_mode(mode, given.frames // len(MODES), given.seed + at))
+        rows = [row for row in rows if row["mode"] != mode]
         rows.append({"date": datetime.now(UTC).date().isoformat(), **found})
         print(json.dumps(rows[-1]), flush=True)
         if given.save:

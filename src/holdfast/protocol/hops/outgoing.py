@@ -81,6 +81,13 @@ class Outgoing:
         return len(self._queue)
 
     @property
+    def _first(self) -> int:
+        """The first number in the queue, which has all up to the last: a dictionary would look for it behind the
+        remains of all that were taken out of it.
+        """
+        return self.seq - len(self._queue) + 1
+
+    @property
     def quiet(self) -> bool:
         """Whether the neighbour has not answered for so long that it counts as down."""
         return self._failures > 0
@@ -128,7 +135,7 @@ class Outgoing:
     def fill(self, now_us: int) -> list[Handover]:
         if self._sent >= self._released or not self._queue:
             return []
-        first = next(iter(self._queue))
+        first = self._first
         self._sent = max(self._sent, first - 1)
         last = min(self._released, first + self._window - 1)
         seqs = range(self._sent + 1, last + 1)
@@ -161,7 +168,7 @@ class Outgoing:
         self._failures = min(self._failures + 1, 16)
         self._window = 1  # one at a time finds out whether it is back
         self._arrived = 0
-        self._sent = next(iter(self._queue)) - 1
+        self._sent = self._first - 1
         self._sent_us.clear()
         return self.fill(now_us)
 
@@ -178,8 +185,8 @@ class Outgoing:
         done: list[KeptMessage] = []
         queue = self._queue
         before = len(queue)
-        new = arrived - max(self._arrived, next(iter(queue)) - 1) if queue else 0
-        while queue and (first := next(iter(queue))) <= ack.seq:
+        new = arrived - max(self._arrived, self._first - 1) if queue else 0
+        while queue and (first := self._first) <= ack.seq:
             kept = queue.pop(first)
             self._sent_us.pop(first, None)
             if kept is not None:
@@ -191,7 +198,7 @@ class Outgoing:
             self._window = min(self._window + max(new, 0), self._settings.window)
             self._arrived = max(self._arrived, arrived)
             self._sent = max(self._sent, self._arrived)
-            awaits = queue and self._sent >= next(iter(queue)) and self._sent > self._arrived
+            awaits = queue and self._sent >= self._first and self._sent > self._arrived
             self.due_us = now_us + self._wait_us() if awaits else None
         return done
 
@@ -199,7 +206,7 @@ class Outgoing:
         """What the neighbour misses between others that have come, unless it was just sent again."""
         if ack.stream != self.stream or not self._queue:
             return []
-        first, again = next(iter(self._queue)), []
+        first, again = self._first, []
         for seq in ack.missing:
             if seq in self._queue and self._sent_us.get(seq, -1) != -1:
                 again.append(self._handover(seq, first, now_us))
@@ -228,7 +235,7 @@ class Outgoing:
             kept.holders -= 1
             self.events -= kept.events
             self._queue[seq] = None
-        while self._queue and self._queue[first := next(iter(self._queue))] is None:
+        while self._queue and self._queue[first := self._first] is None:
             del self._queue[first]
             self._sent_us.pop(first, None)
         if not self._queue:
