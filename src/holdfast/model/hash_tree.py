@@ -10,7 +10,9 @@ from binascii import b2a_base64
 from collections.abc import Sequence
 from hashlib import sha256
 from struct import Struct
+from typing import Any
 
+from holdfast.model.event import SIGNATURE
 from holdfast.model.limits import BATCH_EVENTS_MAX
 
 # Of a hash. Two contents of one hash would take 2**64 tries to find, but who looks for them does not know the number
@@ -80,6 +82,12 @@ def apart(shared: bytes, seqs: Sequence[int]) -> list[str]:
     first, signature, leaves = opened
     levels, count = levels_of(leaves), len(leaves) // HASH_BYTES
     return [proof_at(seq - first, levels, signature) if 0 <= seq - first < count else "" for seq in seqs]
+
+
+def proved(events: Sequence[dict[str, Any]], shared: bytes, seqs: Sequence[int]) -> tuple[dict[str, Any], ...]:
+    """The attributes of events, each with a proof of its own; copies, for others may have the same objects."""
+    proofs = apart(shared, seqs)
+    return tuple([{**attributes, SIGNATURE: proof} for attributes, proof in zip(events, proofs, strict=True)])
 
 
 def is_shorter_apart(shared: bytes, count: int) -> bool:

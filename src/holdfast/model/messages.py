@@ -5,8 +5,7 @@ delivering, its attributes and an opaque payload. Everything else keeps the tabl
 conditions lie behind a link, which brokers there are and what their clients want.
 
 The structures are frozen and hold plain values, so that a simulator may hand the same object to many nodes and the
-wire format can encode them without conversion. The limits in the types are checked when bytes are decoded, and
-cost nothing elsewhere.
+wire format can encode them without conversion. The limits in the types are checked when bytes are decoded.
 """
 
 from collections.abc import Sequence
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from holdfast.model import hash_tree, limits
-from holdfast.model.event import SIGNATURE
 
 if TYPE_CHECKING:
     Element = bool | int | float | str | datetime | None
@@ -130,9 +129,6 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     numbers from `since` to `upto`, all that you want have been sent to you on this link, here or before. A link may
     carry it only if it loses and reorders nothing. `since` is 0 where the publisher keeps nothing, and above `upto`
     where it does but nothing can be stated. A batch may consist of the statement alone.
-
-    Where its publisher signs, the events share a proof (`hash_tree`): whoever takes them out of the batch gives each of
-    them one of its own.
     """
 
     seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.BATCH_EVENTS_MAX)]
@@ -143,7 +139,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     hops: Hops
     since: Count = 0
     upto: Count = 0
-    proof: Annotated[bytes, Meta(max_length=hash_tree.SHARED_BYTES_MAX)] = b""
+    proof: Annotated[bytes, Meta(max_length=hash_tree.SHARED_BYTES_MAX)] = b""  # that signed events share
 
     @property
     def record(self) -> bytes | None:
@@ -151,10 +147,9 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         return b"" if self.since else None
 
     def publications(self) -> list[Publication]:
-        nones, payloads, records = repeat(None), self.payloads or repeat(b""), repeat(self.record)
-        attributes = self._proved() if self.proof else self.attributes
-        columns = repeat(self.source), self.seqs, self.times_us, nones, attributes, payloads, records
-        return list(map(Publication, *columns))
+        attributes = self.taken_apart().attributes if self.proof else self.attributes
+        columns = repeat(self.source), self.seqs, self.times_us, repeat(None), attributes
+        return list(map(Publication, *columns, self.payloads or repeat(b""), repeat(self.record)))
 
     def published(self) -> list[Publish]:
         return [Publish(each, (), self.hops) for each in self.publications()]
@@ -171,20 +166,12 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         return some.taken_apart() if self.proof and hash_tree.is_shorter_apart(self.proof, len(places)) else some
 
     def taken_apart(self) -> "Batch":
-        """The same with a proof for each alone."""
-        stated = self.hops, self.since, self.upto
-        return Batch(self.seqs, self.source, self.times_us, self._proved(), self.payloads, *stated)
-
-    def _proved(self) -> "tuple[EventAttributes, ...]":
-        proofs = hash_tree.apart(self.proof, self.seqs)
-        each = zip(self.attributes, proofs, strict=True)
-        return tuple([{**attributes, SIGNATURE: proof} for attributes, proof in each])
+        return replace(self, attributes=hash_tree.proved(self.attributes, self.proof, self.seqs), proof=b"")
 
 
 def with_statement(batch: Batch, hops: int, since: int, upto: int) -> Batch:
     """The same publications after so many hops, with another statement."""
-    events = batch.seqs, batch.source, batch.times_us, batch.attributes, batch.payloads
-    return Batch(*events, hops, since, upto, batch.proof)
+    return replace(batch, hops=hops, since=since, upto=upto)
 
 
 # Epidemic recovery ---------------------------------------------------------------------------------------------
@@ -503,9 +490,8 @@ class Retired(msgspec.Struct, frozen=True, array_like=True, tag="rtd"):
     replica: NodeName
 
 
-ReplicationMessage = (
-    ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | HighWaterMarks | Neighbours | Retired
-)
+_Copying = ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone
+ReplicationMessage = _Copying | HighWaterMarks | Neighbours | Retired
 
 _OfTables = Delta | Snapshot | TableRefused | Heartbeat | LinkState | Outage | Reachable | Detach
 _OfLinks = Numbered | NumberedOutage | Nack | HighestSent | Arrived | Handover | StoredAck | GivenUp | KeepAlive

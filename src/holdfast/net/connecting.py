@@ -41,9 +41,8 @@ def connect(
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
     token allows. `sign` is a file with the key that signs what it publishes, and `verify` one with the keys of signers:
-    events without a signature of theirs are refused. `digest_key` is a file with a key that clients share: others learn
-    from what recovery tells of events that there are some. `private_key` and `authority` are former names of `key` and
-    `ca`.
+    events without a signature of theirs are refused. `digest_key` is a file with a key that clients share: others read
+    nothing of events in what recovery tells. `private_key` and `authority` are former names of `key` and `ca`.
     """
     given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "token": token, "settings": settings}
     given |= {"sign": sign, "verify": verify, "digest_key": digest_key}
