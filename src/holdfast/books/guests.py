@@ -62,6 +62,7 @@ class Guests:
             known = None
         if known is None and condition is not None:
             self._since[client, id_] = condition, time_us, broker, lasts
+            self._trace.begun(client, id_, condition, time_us)
 
     def on_crash(self, broker: str, time_us: int) -> None:
         """Sessions end with their broker's process, unless it has a store."""

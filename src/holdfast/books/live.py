@@ -21,6 +21,7 @@ from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, GroupDone
 from holdfast.wire.codec import size_of
 
+_REPORTED_US = 3_000_000  # nodes report once a second; what happened so long ago has come, unless one of them hangs
 _TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3), "links": (2, 3)}  # columns that are times of day
 
 
@@ -50,6 +51,7 @@ class LiveBooks:
         self._guests = None if trace is None else Guests(trace)
         self._sharing = Sharing()
         self._last_us = 0  # the latest time in a row
+        self._marked_us = 0
         self._ledger = Ledger(ConditionBook(), SharedIndex())
         self._since: dict[tuple[str, str], int] = {}
         self._early: list[Row] | None = []  # rows of the time before everything was up
@@ -94,6 +96,8 @@ class LiveBooks:
         client, id_ = self._sharing.begin(client, id_, condition, group)
         self._ledger.subscribed(client, id_, condition)
         self._since[client, id_] = now_us - self.zero_us
+        if self._trace is not None:
+            self._trace.begun(client, id_, condition, now_us - self.zero_us)
         if self._onlooker is not None:
             self._onlooker.on_subscribed(client, id_, condition, now_us - self.zero_us)
 
@@ -143,6 +147,12 @@ class LiveBooks:
             for name, value in zip(total, counts, strict=True):
                 total[name] += value
 
+    def mark(self, now_us: int) -> None:
+        """Of a trace that grows: all that has come is written."""
+        if self._trace is not None and self._early is None:
+            self._marked_us = now_us - self.zero_us
+            self._trace.mark(self._marked_us - _REPORTED_US)
+
     def close(self) -> Outcome:
         for (client, id_), condition in self._ledger.live():
             self._record(client, id_, condition, None)
@@ -153,5 +163,5 @@ class LiveBooks:
         outcome.transmissions = sum(counts["sent"] for counts in between)
         outcome.bytes = sum(counts["bytes"] for counts in between)
         if self._trace is not None:
-            self._trace.close()
+            self._trace.close(max(self._last_us, self._marked_us))
         return outcome

@@ -4,6 +4,9 @@ One folder per run, one folder per table (`RUN/TABLE/*.parquet`). Rows are colle
 stays flat however long the run. Times are integer microseconds. The simulator and live networks write the same
 tables, and promises are checked on nothing else. Used as a context, a writer takes everything back when the run fails.
 
+A trace that grows can be audited meanwhile (`holdfast audit --follow`): its writer is flushed now and then, and adds
+which subscriptions have begun, and a mark behind each flush. Parts appear at once, complete.
+
 An attribute of a publication is a column `attr:NAME` of the first type seen for it; values of another type go into
 `attr:NAME:TYPE`, so that no value is ever converted. A name that itself ends in `:TYPE` always gets its type behind it.
 """
@@ -83,6 +86,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         [("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64()), ("limit", pa.float64())]
     ),
 }
+# Of traces that grow. A subscription has its row when it ends; until then there is what has begun. A mark says up to
+# when everything is written, and how many parts of each table (JSON) were written before it.
+GROWING: dict[str, pa.Schema] = {
+    "begun": pa.schema([("subscriber", _text), ("id", _text), ("condition", _text), ("from_us", _long)]),
+    "marks": pa.schema([("time_us", _long), ("ended", pa.bool_()), ("parts", _text)]),
+}
 ADDED = {"incidents": {"since_us"}}  # columns that traces of format 3 may lack: 0.2.0 did not have them
 _KIND = SCHEMAS["incidents"].get_field_index("kind")
 PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
@@ -114,10 +123,11 @@ TYPE_NAMES = frozenset(map(_type_name, ATTRIBUTE_TYPES))
 
 
 class TraceWriter:
-    def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False, grows: bool = False) -> None:
         self._folder = folder
+        self._grows = grows
         self._is_ours = not folder.exists()
-        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*SCHEMAS, *(GROWING if grows else ()))}
         self._files: dict[str, int] = {}
         self._publications: list[tuple[Publication, int]] = []
         self._attributes: dict[str, pa.DataType] = {}  # column -> its type, fixed by the first value
@@ -145,7 +155,23 @@ class TraceWriter:
         if len(self._publications) >= ROWS_MAX:
             self._flush_publications()
 
-    def close(self) -> None:
+    def begun(self, subscriber: str, id_: str, condition: str, from_us: int) -> None:
+        if self._grows:
+            self.add("begun", subscriber, id_, condition, from_us)
+
+    def mark(self, time_us: int, ended: bool = False) -> None:
+        """Write what there is, and say that everything up to this time is there."""
+        self._flush_publications()
+        for table in self._rows:
+            if table != "marks":
+                self._flush(table)
+        self.add("marks", time_us, ended, json.dumps({name: self._files[name] for name in sorted(self._files)}))
+        self._flush("marks")
+
+    def close(self, time_us: int = 0) -> None:
+        if self._grows:
+            self.mark(time_us, ended=True)
+            return
         self._flush_publications()
         for table in self._rows:
             self._flush(table)
@@ -154,7 +180,7 @@ class TraceWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+        if kind is not None and not self._grows:  # what others have read already stays
             self._discard()
 
     def _discard(self) -> None:
@@ -170,9 +196,10 @@ class TraceWriter:
         if table == "incidents" and (unknown := sorted({row[_KIND] for row in rows} - KINDS.keys())):
             raise MisuseError(f"no kinds of incidents: {', '.join(unknown)}; model/incidents.py has the list")
         if rows or table not in self._files:
-            columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMAS[table])
-            arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMAS[table], strict=True)]
-            self._write(table, pa.Table.from_arrays(arrays, schema=SCHEMAS[table]))
+            schema = SCHEMAS.get(table) or GROWING[table]
+            columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+            arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+            self._write(table, pa.Table.from_arrays(arrays, schema=schema))
 
     def _flush_publications(self) -> None:
         rows, self._publications = self._publications, []
@@ -208,7 +235,9 @@ class TraceWriter:
         folder = self._folder / table
         folder.mkdir(parents=True, exist_ok=True)
         # No statistics about when or by whom: the same run must give the same bytes.
-        pq.write_table(data, folder / f"part-{part:05}.parquet", compression="zstd", store_schema=True)
+        place = folder / f"part-{part:05}.parquet"
+        pq.write_table(data, draft := place.with_name(f".{place.name}"), compression="zstd", store_schema=True)
+        draft.rename(place)
 
 
 _TABLES = frozenset({"run", "publications", *SCHEMAS})
@@ -219,11 +248,13 @@ def _empty_folder(folder: Path, overwrite: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         there = sorted(folder.iterdir())
-        foreign = [path.name for path in there if path.name not in _TABLES or not _holds_only_parquet(path)]
+        foreign = [
+            path.name for path in there if path.name not in _TABLES | GROWING.keys() or not _holds_only_parquet(path)
+        ]
         if foreign:
             raise InputError(f"{folder} holds what is not part of a run: {', '.join(foreign[:3])}; name another folder")
         if there and not overwrite:
-            what = "a run" if len(there) == len(_TABLES) else "a run that was cut off"
+            what = "a run" if {path.name for path in there} >= _TABLES else "a run that was cut off"
             raise InputError(f"{folder} holds {what} already; name another folder, or give --overwrite to replace it")
         for path in there:
             shutil.rmtree(path)

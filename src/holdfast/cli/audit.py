@@ -1,9 +1,10 @@
 """`holdfast audit`: what was owed, what arrived, when, in which order, at what cost, and which promises held."""
 
 import json
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,6 +26,13 @@ _Violations = Annotated[
 _Engine = Annotated[
     EngineChoice | None, typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs.")
 ]
+_Follow = Annotated[bool, typer.Option("--follow", help="Audit a run of `up --grow` while it goes on, on Spark.")]
+_Checkpoint = Annotated[Path | None, typer.Option(help="With --follow: keep its state here, to go on after a stop.")]
+_Settle = Annotated[
+    float, typer.Option(min=1, help="With --follow: seconds after which an event that came is final, duplicates too.")
+]
+_Once = Annotated[bool, typer.Option("--once", help="With --follow: audit what is there now, then stop.")]
+_POLL_S = 1  # between two looks at whether a run has ended
 _ENGINES = {"spark": "on Spark", "embedded": "by the embedded engine (DuckDB)"}
 
 
@@ -37,6 +45,10 @@ def run(
     compare: Annotated[bool, typer.Option("--compare", help="Compare two runs side by side.")] = False,
     delivery: _Delivery = None,
     violations: _Violations = None,
+    follow: _Follow = False,
+    checkpoint: _Checkpoint = None,
+    settle: _Settle = 60,
+    once: _Once = False,
     engine: _Engine = None,
     master: Master = None,
     conf: Conf = None,
@@ -57,6 +69,7 @@ def run(
       holdfast sim net.toml --out run-7
       holdfast audit run-7 --out audit-7
       holdfast audit run-7 run-8 --compare --out both
+      holdfast audit run-live --follow --checkpoint progress --out audit-live
     """
     from holdfast.pipeline.audit.trace_footers import read_footers
 
@@ -69,6 +82,10 @@ def run(
     place = _place(to, append, overwrite)
     if explain and as_json:
         raise InputError("--explain prints text; leave it or --json out")
+    if follow and not _follow(runs, engine, Followings(checkpoint, settle, once, as_json), master, settings):
+        return
+    if not follow and (once or checkpoint is not None):
+        raise InputError("--once and --checkpoint go with --follow")
     footers = read_footers(runs)
     from holdfast.pipeline.audit.engines import engine_for, start
     from holdfast.pipeline.audit.job import audited
@@ -95,6 +112,51 @@ def run(
         print(f"tables in {to}")
     if any(each.broken for each in audit.runs):
         raise typer.Exit(1)
+
+
+class Followings(NamedTuple):
+    """What goes with --follow."""
+
+    checkpoint: Path | None
+    settle_s: float
+    once: bool
+    as_json: bool
+
+
+def _follow(
+    runs: list[Path],
+    engine: EngineChoice | None,
+    how: Followings,
+    master: str | None,
+    settings: dict[str, str],
+) -> bool:
+    """Until the run has ended; False when it was stopped before. The audit of the whole comes after."""
+    from holdfast.pipeline.audit.follow import Followed, Following
+    from holdfast.pipeline.session import plain_interrupts, session
+
+    if len(runs) != 1:
+        raise InputError(f"--follow wants one run, found {len(runs)}")
+
+    def tell(found: Followed) -> None:
+        print(json.dumps(found.as_json()) if how.as_json else found.line(), flush=True)
+
+    with nullcontext(how.checkpoint) if how.checkpoint else TemporaryDirectory(prefix="holdfast-follow-") as place:
+        trigger = {"availableNow": True} if how.once else {"processingTime": "1 second"}
+        following = Following(
+            runs[0],
+            Path(place).absolute(),
+            int(how.settle_s * 1e6),
+            None if engine is None else engine.value,
+            on_batch=tell,
+            trigger=trigger,
+        )
+        following.check()
+        spark = session("holdfast audit", master, settings)
+        plain_interrupts()
+        with suppress(KeyboardInterrupt), following.running(spark) as query:
+            while not following.ended.is_set() and not query.awaitTermination(_POLL_S):
+                pass
+        return following.ended.is_set()
 
 
 def _results(out: Path | None, overwrite: bool) -> AbstractContextManager[Path | None]:

@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from holdfast.cli.console_options import Act, Console, console_of_run, tell_console
+from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.books.live import LiveBooks
@@ -37,6 +38,9 @@ def run(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the trace into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
+    grow: Annotated[
+        float | None, typer.Option(min=1, help="Write the trace every so many seconds, for `audit --follow`.")
+    ] = None,
     member: Annotated[str | None, typer.Option(hidden=True)] = None,
     role: Annotated[str | None, typer.Option(hidden=True)] = None,
     console: Console = None,
@@ -60,12 +64,14 @@ def run(
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
 
+    if grow is not None and out is None:
+        raise InputError("--grow is about the trace, which --out names")
     words = [*(settings or ()), *([f"duration_s={duration}"] if duration is not None else ())]
     network = load(path, settings_from(words))
     if network.reliability.hops.durable and network.reliability.store is None:
         with TemporaryDirectory(prefix="holdfast-store-") as folder:
             stored = [*(settings or ()), f"reliability.store={json.dumps(folder)}"]
-            run(path, seed, duration, stored, in_process, out, overwrite, member, role, console, act, as_json)
+            run(path, seed, duration, stored, in_process, out, overwrite, grow, member, role, console, act, as_json)
         return
     chosen = network.seed if seed is None else seed
     new_impairment = impairments(chosen)
@@ -83,12 +89,14 @@ def run(
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
-    trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite)
+    trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite, grow is not None)
     with trace or nullcontext():
         watched = console_of_run(network, console, act)
         books = LiveBooks(trace, onlooker=None if watched is None else watched.streams)
         new_host = hosts(network, None if in_process else again, new_impairment, clock, books)
-        lag_us = run_loop(run_live(network, chosen, new_host, books, clock, console=watched))
+        lag_us = run_loop(
+            run_live(network, chosen, new_host, books, clock, None if grow is None else _marking(grow, clock), watched)
+        )
         if lag_us is None:
             raise KeyboardInterrupt
         outcome = books.close()
@@ -201,6 +209,20 @@ async def run_live(
             if show is None and sys.stderr.isatty():
                 print(file=sys.stderr)
     return live.lag_us
+
+
+def _marking(every_s: float, clock: "Clock") -> "Callable[[LiveRun, LiveBooks], None]":
+    """Shows how far the run is, and marks its trace, which grows."""
+    due_us = 0
+
+    def show(live: "LiveRun", books: "LiveBooks") -> None:
+        nonlocal due_us
+        _show(live, books)
+        if clock.now_us() >= due_us:
+            books.mark(clock.now_us())
+            due_us = clock.now_us() + int(every_s * 1e6)
+
+    return show
 
 
 def _show(live: "LiveRun", books: "LiveBooks") -> None:

@@ -82,7 +82,7 @@ class EmbeddedEngine:
 
     def files(self, files: Sequence[Path], columns: Sequence[pa.Field]) -> Relation:
         """Parquet files as one table: columns that a file lacks are empty, and `part` and `place` name the row."""
-        names = ", ".join(literal(_as_written(each)) for each in files)
+        names = ", ".join(literal(as_written(each)) for each in files)
         read = f"read_parquet([{names}], union_by_name = true, filename = 'part', file_row_number = true)"
         found = {name for name, _ in self._described(f"FROM {read}")}
         chosen = [_column(each, each.name in found) for each in columns]
@@ -104,7 +104,7 @@ class EmbeddedEngine:
             self._connection.execute(f"COPY ({rows}) TO {place} (FORMAT parquet, COMPRESSION zstd)")
 
     def digests(self, folder: Path) -> Relation:
-        place = literal(f"{_as_written(folder)}/*/*.parquet")
+        place = literal(f"{as_written(folder)}/*/*.parquet")
         table = "parse_filename(parse_dirpath(filename)) || '/' || parse_filename(filename)"
         return self.sql(f"SELECT {table} AS file, sha256(content) AS digest FROM read_blob({place})")
 
@@ -132,7 +132,7 @@ def _column(field: pa.Field, is_there: bool) -> str:
     return f'"{field.name}"' if is_there else f'CAST(NULL AS {kind}) AS "{field.name}"'
 
 
-def _as_written(path: Path) -> str:
+def as_written(path: Path) -> str:
     return _MEANS_SOMETHING.sub(r"[\1]", str(path))
 
 
