@@ -5,6 +5,7 @@ A block that says `notest` must be in `BLOCKS`, and so it stays a short list tha
 """
 
 BLOCKS = {  # page, the command that the block is about: reason
+    ("docs/audit.md", "--follow"): "takes an hour; tests/pipeline/test_audit_follow.py does the same",
     ("README.md", 'holdfast.connect("nats://'): "needs a NATS server; tests/carriers/test_servers.py does the same",
     ("README.md", "mosquitto_sub"): "Mosquitto's clients come with the system; tests/net/test_mqtt.py does the same",
     (

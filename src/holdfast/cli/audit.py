@@ -14,6 +14,7 @@ from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.pipeline.audit.job import Audit, AuditedRun
+    from holdfast.pipeline.engine import EngineName
     from holdfast.pipeline.tables.target import Mode, Target
 
 
@@ -103,15 +104,17 @@ def run(
             plan = started.plan() if explain else ""
     _print(audit.runs, compare, name if as_json else None)
     if not as_json:
-        print(f"audited {_ENGINES[name]}")
-    if explain:
-        print(plan)
-    if out is not None and not as_json:
-        print(f"tables and report in {out}")
-    if to is not None and not as_json:
-        print(f"tables in {to}")
+        print(*_places(name, plan, out, to), sep="\n")
     if any(each.broken for each in audit.runs):
         raise typer.Exit(1)
+
+
+def _places(engine: "EngineName", plan: str, out: Path | None, to: str | None) -> list[str]:
+    """Who has audited, how, and where the results are."""
+    told = [f"audited {_ENGINES[engine]}", *([plan] if plan else [])]
+    if out is not None:
+        told.append(f"tables and report in {out}")
+    return [*told, *([f"tables in {to}"] if to is not None else [])]
 
 
 class Followings(NamedTuple):

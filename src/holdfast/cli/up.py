@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from holdfast.network.settings import CarrierSettings
     from holdfast.protocol.replication.settings import Role
 
+_Grow = Annotated[
+    float | None, typer.Option(min=1, help="Write the trace every so many seconds, for `audit --follow`.")
+]
+
 
 def run(
     path: Annotated[str, typer.Argument(metavar="FILE", help="A network file; `holdfast init` writes one.")],
@@ -38,9 +42,7 @@ def run(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the trace into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
-    grow: Annotated[
-        float | None, typer.Option(min=1, help="Write the trace every so many seconds, for `audit --follow`.")
-    ] = None,
+    grow: _Grow = None,
     member: Annotated[str | None, typer.Option(hidden=True)] = None,
     role: Annotated[str | None, typer.Option(hidden=True)] = None,
     console: Console = None,
@@ -94,16 +96,15 @@ def run(
         watched = console_of_run(network, console, act)
         books = LiveBooks(trace, onlooker=None if watched is None else watched.streams)
         new_host = hosts(network, None if in_process else again, new_impairment, clock, books)
-        lag_us = run_loop(
-            run_live(network, chosen, new_host, books, clock, None if grow is None else _marking(grow, clock), watched)
-        )
+        show = None if grow is None else _marking(grow, clock)
+        lag_us = run_loop(run_live(network, chosen, new_host, books, clock, show, watched))
         if lag_us is None:
             raise KeyboardInterrupt
         outcome = books.close()
     if as_json:
         print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
-        return
-    _print_end(network, chosen, outcome, lag_us, out)
+    else:
+        _print_end(network, chosen, outcome, lag_us, out)
 
 
 def _print_end(network: "Network", seed: int, outcome: "Outcome", lag_us: int, out: Path | None) -> None:

@@ -23,7 +23,7 @@ from holdfast.pipeline.audit.engines import engine_for, start
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.trace_footers import RunFooters, read_footers
 from holdfast.pipeline.audit.trace_tables import Trace
-from holdfast.pipeline.audit.window import FIGURES, SECONDS, About, Window, read_about
+from holdfast.pipeline.audit.window import FIGURES, SECONDS, About, OpenWindow, read_about
 from holdfast.pipeline.embedded_engine import literal
 from holdfast.pipeline.engine import EngineName
 
@@ -147,7 +147,7 @@ class Following:
         for each in sorted(files):
             by_table.setdefault(each.parent.name, []).append(each)
         before = self._window(batch - 1) if batch else None
-        window = Window(before, by_table, draft, self.settle_us)
+        window = OpenWindow(before, by_table, draft, self.settle_us)
         try:
             window.gather(next((self.run / "run").glob("*.parquet")))
             footers = read_footers([window.trace])
@@ -171,7 +171,7 @@ class Following:
     def _window(self, batch: int) -> Path:
         return self.checkpoint / f"batch={batch}"
 
-    def _followed(self, window: Window, run: RunFooters) -> Followed:
+    def _followed(self, window: OpenWindow, run: RunFooters) -> Followed:
         waiting, _, half, most = window.still_open()
         since = window.about.marked_us // 1_000_000 - LATELY_S
         delay_us = {} if half is None or most is None else {"p50": half, "p99": most}

@@ -53,7 +53,7 @@ def read_about(folder: Path | None) -> About:
     return About() if folder is None else About(**json.loads((folder / _MARK).read_text()))
 
 
-class Window:
+class OpenWindow:
     """One batch: from the window before and the files that have come, to the next. Folders are complete when named."""
 
     def __init__(self, before: Path | None, files: Mapping[str, Sequence[Path]], folder: Path, settle_us: int) -> None:
