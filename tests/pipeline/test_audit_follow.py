@@ -20,6 +20,7 @@ from holdfast.model.errors import InputError
 from holdfast.model.messages import Publication
 from holdfast.pipeline.audit.follow import Followed, Following, newest
 from holdfast.pipeline.audit.window import FIGURES, SECONDS
+from holdfast.pipeline.engine import EngineName
 from tests.pipeline import audit_runs
 from tests.pipeline.conftest import Audited, embedded_audit
 
@@ -67,10 +68,12 @@ class Growing:
         return place
 
 
-def followed(tmp_path: Path, whole: Path, steps: list[int]) -> tuple[Following, Iterator[Followed]]:
+def followed(
+    tmp_path: Path, whole: Path, steps: list[int], engine: EngineName = "embedded"
+) -> tuple[Following, Iterator[Followed]]:
     told: list[Followed] = []
     growing = Growing(whole, tmp_path / "run")
-    following = Following(tmp_path / "run", tmp_path / "state", SETTLE_US, on_batch=told.append)
+    following = Following(tmp_path / "run", tmp_path / "state", SETTLE_US, engine, told.append)
     following.checkpoint.mkdir()
 
     def all_steps() -> Iterator[Followed]:
@@ -217,6 +220,14 @@ def test_followed_on_spark_and_killed_between_and_within_batches_it_goes_on(
     assert pairs(newest(tmp_path / "state")) == audited_pairs(audited_traces, "churn")
     assert lines[-1]["final"]["delivered"] == whole["delivered"] == audited_traces.told["churn"]["delivered"]
     assert lines[-1]["final"]["lost"] == whole["lost"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_large_window_is_spark_s_work(spark: Any, audited_traces: Audited, tmp_path: Path) -> None:
+    following, steps = followed(tmp_path, audited_traces.folders["churn"], STEPS[-2:], "spark")
+    assert [each.about.ended for each in steps] == [False, True]
+    assert pairs(newest(following.checkpoint)) == audited_pairs(audited_traces, "churn")
 
 
 @pytest.mark.slow

@@ -135,6 +135,8 @@ class TraceWriter:
         try:
             _empty_folder(folder, overwrite)
             self._write("run", pa.table({name: [_plain(value)] for name, value in run.items()}))
+            if grows:
+                self._flush("begun")  # from the beginning, a reader sees that this trace grows
         except BaseException:  # an interrupt, too, leaves nothing behind
             self._discard()
             raise

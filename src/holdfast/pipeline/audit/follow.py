@@ -118,14 +118,15 @@ class Following:
     def check(self) -> None:
         if not (self.run / "run").is_dir():
             raise InputError(f"{self.run}: no run here yet; `holdfast up NET --out {self.run} --grow 10` begins one")
-        if not (self.run / "marks").is_dir() and (self.run / "samples").is_dir():
+        if not (self.run / "begun").is_dir():
             raise InputError(f"{self.run}: this trace does not grow; leave out --follow, or run it with `up --grow 10`")
         mark = self.checkpoint / "follow.json"
         about = {"run": str(self.run.resolve()), "settle_us": self.settle_us}
         if mark.exists() and json.loads(mark.read_text()) != about:
             raise InputError(f"{self.checkpoint}: it belongs to another run or --settle; choose another folder")
         self.checkpoint.mkdir(parents=True, exist_ok=True)
-        mark.write_text(json.dumps(about))
+        (draft := mark.with_name(f"_{mark.name}")).write_text(json.dumps(about))
+        draft.rename(mark)
 
     def _batch(self, files: "DataFrame", batch: int) -> None:
         paths = [Path(row["path"].removeprefix("file:")) for row in files.collect()]
