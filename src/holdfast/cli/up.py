@@ -101,15 +101,15 @@ def run(
         if lag_us is None:
             raise KeyboardInterrupt
         outcome = books.close()
-    if as_json:
-        print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
-    else:
-        _print_end(network, chosen, outcome, lag_us, out)
+    _print_end(network, chosen, outcome, lag_us, out, as_json)
 
 
-def _print_end(network: "Network", seed: int, outcome: "Outcome", lag_us: int, out: Path | None) -> None:
+def _print_end(network: "Network", seed: int, outcome: "Outcome", lag_us: int, out: Path | None, as_json: bool) -> None:
     from holdfast.cli.sim import _summary
 
+    if as_json:
+        print(json.dumps({"seed": seed, "lag_us": lag_us, **outcome.as_json()}))
+        return
     print(_summary(f"{network.name}, live", seed, outcome))
     print(f"  {'lag':<20}{lag_us / 1000:,.1f} ms at most behind the workload's times")
     if out is not None:
