@@ -288,6 +288,36 @@ def test_a_killed_stream_ends_with_the_result_of_the_batch_job(tmp_path: Path) -
     assert found(tmp_path) == expected
 
 
+@pytest.mark.slow
+def test_a_killed_stream_takes_new_conditions_from_the_next_batch_on(tmp_path: Path) -> None:
+    """SIGKILL twice, and other conditions after each: every batch has those of one version, and none goes back."""
+    for number in range(9):
+        arrive(tmp_path / "in", number)
+    versions = [CONDITIONS, {"low": "price < 50"}, {"odd": "price > 90 OR symbol = 'ORCL'"}]
+    command = [sys.executable, "-c", "from holdfast.cli import main; main()", "match", "in", "wishes.jsonl"]
+    command += ["--key", "id", "--stream", "--option", "maxFilesPerTrigger=1", "--out", "out"]
+    matches = tmp_path / "out" / "matches"
+    for done, conditions in zip((2, 5), versions, strict=False):
+        want(tmp_path / "draft.jsonl", conditions)
+        (tmp_path / "draft.jsonl").rename(tmp_path / "wishes.jsonl")
+        running = subprocess.Popen([*command, "--every", "0"], cwd=tmp_path, start_new_session=True)
+        try:
+            wait_for(lambda: running.poll() is not None or folders(matches) >= done)  # noqa: B023  # used at once
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    assert folders(matches) < 9, "it was killed in the middle"
+    want(tmp_path / "wishes.jsonl", versions[-1])
+    subprocess.run([*command, "--once"], cwd=tmp_path, check=True)
+    used = []
+    for batch in range(9):
+        expected = [duckdb_pairs(events(batch * ROWS), each) for each in versions]
+        used.append(expected.index(pairs(pq.ParquetDataset(matches / f"batch={batch}").read())))
+    assert used == sorted(used)
+    assert used[0] == 0
+    assert used[-1] == 2
+
+
 # Lifetimes ---------------------------------------------------------------------------------------------------------
 
 
