@@ -14,6 +14,7 @@ from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.pipeline.sweep.progress import Progress
 from holdfast_papers.claims import Claim
 from holdfast_papers.estimates import exact
+from holdfast_papers.live import kept_runs
 from holdfast_papers.models import Cell, measured
 from holdfast_papers.study import Runs, Scale, Study, WatchParts, reproduce
 
@@ -42,6 +43,22 @@ def test_cells_that_were_measured_before_a_stop_are_kept(spark: SparkSession, tm
     assert [row["twice"] for row in rows] == [2 * number for number in range(40)]
     assert sorted(int(each.name) for each in seen.iterdir()) == list(range(32, 40))
     assert [(now.before, now.done, now.total) for now in told] == [(32, 40, 40)]
+
+
+def test_live_runs_that_were_over_before_a_stop_are_kept(tmp_path: Path) -> None:
+    names, begun = ["topic-1", "queue-1", "topic-2"], list[str]()
+
+    def measure(name: str, _: Path) -> dict[str, Any]:
+        begun.append(name)
+        return {"name": name, "round": len(begun)}
+
+    kept_runs(names[:1], measure, tmp_path, 1, None)
+    (tmp_path / "queue-1.part").write_text("{")  # where it was stopped
+    told: list[Progress] = []
+    runs = kept_runs(names, measure, tmp_path, 1, told.append)
+    assert begun == names  # the first was not run again
+    assert [(row["name"], row["round"]) for row in runs.rows] == [("topic-1", 1), ("queue-1", 2), ("topic-2", 3)]
+    assert [(now.before, now.done, now.total) for now in told] == [(1, 2, 3), (1, 3, 3)]
 
 
 NETWORK = {
