@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 ROOT = Path(__file__).parents[2]
 _DEFINITION = re.compile(
-    r"^\[(?P<label>[\w-]+)\]: (?:reproduction/(?P<study>[\w-]+)/claims\.md|\.\./bench/results/(?P<bench>\w+)\.json)"
+    r"^\[(?P<label>[\w-]+)\]: (?:reproduction/(?P<study>[\w-]+)/claims\.md|\.\./bench/results/(?P<bench>[\w-]+)\.json)"
     r' "(?P<what>.+?) (?P<format>%\d?|,|\.\d)"$',
     re.MULTILINE,
 )
