@@ -23,3 +23,8 @@ def test_import_is_quick() -> None:
 def test_import_loads_nothing_heavy(module: str) -> None:
     loaded = set(run_fresh(f"import sys, {module}; print(*sys.modules)").split())
     assert not loaded & HEAVY, f"import {module} loads {sorted(loaded & HEAVY)}; import them where they are used"
+
+
+def test_a_simulator_waits_for_compiled_code_and_arrow_until_it_needs_them() -> None:
+    loaded = set(run_fresh("import sys, holdfast.sim.simulator; print(*sys.modules)").split())
+    assert not loaded & (HEAVY - {"numpy"})  # books count with NumPy

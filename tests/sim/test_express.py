@@ -9,7 +9,7 @@ from holdfast.books.outcome import Outcome
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import Network
-from holdfast.sim.express import suits
+from holdfast.sim.lanes import suits
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm_scenarios import scenario
 from tests.sim.networks import SECOND, line

@@ -11,7 +11,8 @@ from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.schema import Fault, Network
 from holdfast.protocol.hops.settings import HopSettings, NackSettings
-from holdfast.sim.numbered_express import NumberedExpress, suits_numbered
+from holdfast.sim.lanes import suits_numbered
+from holdfast.sim.numbered_express import NumberedExpress
 from holdfast.sim.numbered_state import IDLE_US
 from holdfast.sim.simulator import Simulation
 from tests.sim.networks import SECOND, line

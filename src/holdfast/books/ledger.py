@@ -11,8 +11,8 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.books.live_subscriptions import LiveSubscriptions
 from holdfast.books.outcome import DelayHistogram, Outcome
-from holdfast.books.owed import LiveSubscriptions
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Publication, Via
 from holdfast.protocol.conditions import ConditionBook

@@ -7,8 +7,14 @@ nothing: events go one message at a time. `sim/express.py` has one that carries
 events in bulk, and `sim/numbered_express.py` one for links that repair their own losses.
 """
 
+from collections.abc import Callable
+
 from holdfast.model.messages import NodeKind
+from holdfast.protocol.effects import Effect
 from holdfast.protocol.node import Node
+from holdfast.sim.host import Host
+
+Perform = Callable[[Host, list[Effect], int], None]  # what a node wanted done at that time
 
 
 class Carrier:

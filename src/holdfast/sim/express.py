@@ -10,7 +10,7 @@ clients' the look at what they have asked for. An event on its way during a chan
 given to the client's machine. The outcome is the same either way (tests/sim/test_express.py): the dice are keyed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,10 @@ from holdfast.books.ledger import Ledger
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish, Via
-from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
 from holdfast.protocol.node import Layer, Node, Routes
-from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.sim.carrier import Carrier
+from holdfast.sim.carrier import Carrier, Perform
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
@@ -33,36 +31,11 @@ from holdfast.sim.topology import Topology
 from holdfast.wire.codec import event_bytes, size_of
 
 WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
-_TABLE_CELLS_MAX = 8_000_000  # brokers times conditions, at eight bytes: 64 MB for the picture of the tables
 _NOTHING = Publication("", 0, 0, None, {})
 PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
 _DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
 
 _Rows = NDArray[np.int64]  # of messages on their way
-Perform = Callable[[Host, list[Effect], int], None]  # what a node wanted done at that time
-
-
-def suits(network: Network) -> bool:
-    """Whether all that becomes of an event depends on tables and dice alone, and it arrives at most once."""
-    return (
-        network.reliability.hops.hops == "basic"
-        and carries(network)
-        and not any(fault.kind == "hang" for fault in network.faults)
-    )
-
-
-def carries(network: Network) -> bool:
-    """What any lane needs: tables and dice alone say where an event goes, and how long it takes over a link."""
-    conditions = {each.condition for client in network.clients for each in client.subscriptions}
-    return (
-        network.routing != "destinations"
-        and network.reliability.guarantees == BEST_EFFORT
-        and network.reliability.gossip is None
-        and network.replication is None
-        and not any(broker.service_us for broker in network.brokers)
-        and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
-        and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
-    )
 
 
 class Express(Carrier):

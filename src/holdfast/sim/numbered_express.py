@@ -13,40 +13,14 @@ from typing import Any
 import numpy as np
 
 from holdfast.model.messages import Message, Publication
-from holdfast.network.schema import Network
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input
 from holdfast.protocol.hops.settings import NackSettings
 from holdfast.protocol.node import Node, Routes
-from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.sim.express import WAITING_MAX, Express, Forwarder, add_counts, carries
+from holdfast.sim.express import WAITING_MAX, Express, Forwarder, add_counts
 from holdfast.sim.flights import EVENT, HOPS
 from holdfast.sim.numbered_run import KINDS, Entry, NumberedRun, settings_of
 from holdfast.sim.numbered_state import HOPS_SHIFT, RING, VIA_BIT
 from holdfast.sim.turns import Turns
-
-_RINGS_MAX = 64_000_000  # events kept by all links at once, at 32 bytes: 2 GB
-_CHANGES = ("subscribe", "unsubscribe")  # what may happen besides events
-
-
-def suits_numbered(network: Network) -> bool:
-    """Whether links repair losses, and nothing but events, requests and timers touches what they remember."""
-    return (
-        network.reliability.hops.hops == "nack"
-        and network.reliability.guarantees == BEST_EFFORT
-        and carries(network)
-        and not _expires(network)
-        and all(fault.kind in _CHANGES for fault in network.faults)
-        and network.reconfiguration is None
-        and not any(each.mtbf_us for each in network.brokers)
-        and not any(each.mtbf_us for each in network.links)
-        and 2 * len(network.links) * network.reliability.hops.nack.ring <= _RINGS_MAX
-    )
-
-
-def _expires(network: Network) -> bool:
-    traffic = getattr(network.workload, "traffic", None)
-    listed = (each.lifetime_us for client in network.clients for each in client.schedule)
-    return getattr(traffic, "lifetime_us", None) is not None or any(each is not None for each in listed)
 
 
 class NumberedExpress(Express):

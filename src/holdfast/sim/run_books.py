@@ -1,15 +1,19 @@
 """What applications of a simulated run do, into its ledger and its trace."""
 
+from typing import TYPE_CHECKING
+
 from holdfast.books.ledger import Ledger
 from holdfast.books.sharing import Sharing
-from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication, Publish
 from holdfast.protocol.effects import Delivered, GroupDone
 from holdfast.wire.codec import size_of
 
+if TYPE_CHECKING:
+    from holdfast.books.trace import TraceWriter
+
 
 class RunBooks:
-    def __init__(self, ledger: Ledger, trace: TraceWriter | None) -> None:
+    def __init__(self, ledger: Ledger, trace: "TraceWriter | None") -> None:
         self._ledger = ledger
         self._trace = trace
         self._sharing = Sharing()

@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
-from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
@@ -69,6 +69,9 @@ from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
 
+if TYPE_CHECKING:
+    from holdfast.books.trace import TraceWriter  # Arrow, which takes 40 MB: for runs that leave a trace
+
 _DRAIN_US = 30_000_000  # how long after the last publication a run waits for what is still on its way
 _SEARCH_US = 120_000_000  # and for what is being recovered: past the last request for it
 _HELD_MAX = 100_000  # messages for a node that hangs: what buffers of the system hold, at 100 bytes each
@@ -84,7 +87,7 @@ class Simulation:
         self,
         network: Network,
         seed: int | None = None,
-        trace: TraceWriter | None = None,
+        trace: "TraceWriter | None" = None,
         express: bool = True,
         ahead_us: Mapping[str, int] = _TRUE_TIME,
     ) -> None:

@@ -1,18 +1,21 @@
 """What nodes have sent and what they hold, second by second, for the trace and the totals."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from holdfast.books.definitions import LAST_HOP
 from holdfast.books.outcome import DelayHistogram, Outcome
 from holdfast.books.rows import message_row, sample_rows
-from holdfast.books.trace import TraceWriter
 from holdfast.protocol.node import Asks
 from holdfast.sim.host import Host
 from holdfast.sim.serving import Serving
 
+if TYPE_CHECKING:
+    from holdfast.books.trace import TraceWriter
+
 
 def take_tallies(
-    hosts: Iterable[Host], outcome: Outcome, trace: TraceWriter | None, from_us: int, until_us: int
+    hosts: Iterable[Host], outcome: Outcome, trace: "TraceWriter | None", from_us: int, until_us: int
 ) -> None:
     """Add an interval's counts to the totals, write them down, and begin anew."""
     for host in hosts:
@@ -25,7 +28,7 @@ def take_tallies(
         host.tallies.clear()
 
 
-def write_samples(hosts: Iterable[Host], serving: Serving, trace: TraceWriter, now_us: int) -> None:
+def write_samples(hosts: Iterable[Host], serving: Serving, trace: "TraceWriter", now_us: int) -> None:
     for host in hosts:
         if host.up:
             gauges = host.machine.gauges()
