@@ -165,7 +165,7 @@ def test_the_notes_of_a_session_are_enough_to_go_on_after_a_crash() -> None:
     peer.session.note_session()
     written |= peer.session.notes()
     assert {read_key(key)[0] for key in written} == {"session", "outgoing"}
-    [(session, _)] = restored(written)
+    [session] = restored(written)
     again = Peer(session=session)
     assert again.give(Connect("c", 5))[1:] == [PublishAck("pubrel", 2)]
     events = [PublishPacket("a", b"%d" % number, 2) for number in (1, 2, 3)]
@@ -176,7 +176,7 @@ def test_the_notes_of_a_session_are_enough_to_go_on_after_a_crash() -> None:
     assert again.other == [Done((3,)), Done((2,))]
 
 
-def restored(notes: Notes, taken: tuple[int, int] = (0, 0)) -> list[tuple[MqttSession, int]]:
+def restored(notes: Notes, taken: tuple[int, int] = (0, 0)) -> list[MqttSession]:
     from holdfast.mqtt.restoring import restore
     from holdfast.mqtt.retained import Retained
 
@@ -191,5 +191,5 @@ def test_what_the_brokers_store_has_taken_is_not_taken_again() -> None:
     notes = session.notes()
     packet = PublishPacket("a", b"x", 2, packet_id=7)
     for taken, is_new in (((5, 3), False), ((5, 4), False), ((5, 2), True), ((0, 0), True), ((6, 9), True)):
-        [(again, _)] = restored(notes, taken)
+        [again] = restored(notes, taken)
         assert again.take(packet) is is_new

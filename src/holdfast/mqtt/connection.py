@@ -5,6 +5,7 @@ It asks its driver for what only a broker can do (`Open`, `Take`, `Want`, `Unwan
 done. It has no socket, clock or random numbers.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -48,7 +49,8 @@ from holdfast.mqtt.reasons import (
     old_code,
     protocol_error,
 )
-from holdfast.mqtt.session import IDS_MAX, EventKey, MqttSession, MqttSubscription
+from holdfast.mqtt.replays import EventKey, Round, is_new
+from holdfast.mqtt.session import IDS_MAX, MqttSession, MqttSubscription
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.mqtt.subscribing import Asking, SubscriptionRefused, asking_of, wanted_of
 from holdfast.mqtt.topics import is_reserved
@@ -105,6 +107,13 @@ class Done(msgspec.Struct, frozen=True):
     tokens: tuple[int, ...]
 
 
+class Undeliverable(msgspec.Struct, frozen=True):
+    """The client does not get this event, which need not be kept for it."""
+
+    token: int
+    why: str
+
+
 class HangUp(msgspec.Struct, frozen=True):
     """Close the connection; the client's will is published unless it took leave."""
 
@@ -112,7 +121,7 @@ class HangUp(msgspec.Struct, frozen=True):
     will: bool = True
 
 
-Effect = Write | Open | Take | Want | Unwant | Renew | Done | HangUp
+Effect = Write | Open | Take | Want | Unwant | Renew | Done | Undeliverable | HangUp
 
 
 class Connection:
@@ -128,6 +137,7 @@ class Connection:
         self._storing: set[int] = set()  # identifiers of publications that the broker does not have yet
         self._received = ReceivedAliases(settings.alias_max)
         self._sent = SentAliases(0)
+        self._again: deque[int] = deque()  # identifiers of what is to be sent again, in their order
         self._ended = False
 
     def check_first_untrusted(self, first: int) -> None:
@@ -247,10 +257,27 @@ class Connection:
         if self._limit and len(written) > self._limit:
             self._ended = True
             return [HangUp("the client takes no packet as large as CONNACK")]
-        again: list[Effect] = [Write(written)]
-        for packet in session.resume():
-            again += self._answer(packet)
-        return again
+        released, again = session.resume()
+        self._again += again
+        effects: list[Effect] = [Write(written)]
+        for packet in released:
+            effects += self._answer(packet)
+        return effects + self._send_again()
+
+    def _send_again(self) -> list[Effect]:
+        """As much as the client takes at a time of what it has not acknowledged over the connection before."""
+        assert self.session is not None
+        effects: list[Effect] = []
+        while self._again and self._has_window:
+            number = self._again.popleft()
+            packet = self.session.sent_again(number)
+            if packet is None:
+                continue
+            if self._too_large(packet):
+                effects.append(Undeliverable(self.session.done(number), self._why_too_large(packet)))
+            else:
+                effects += self._answer(packet)
+        return effects
 
     # Publications of the client ------------------------------------------------------------------
 
@@ -312,6 +339,8 @@ class Connection:
             return self._answer(PublishAck("pubcomp", ack.packet_id, SUCCESS if found else ID_NOT_FOUND))
         packets, tokens = self.session.on_ack(ack)
         effects = [effect for packet in packets for effect in self._answer(packet)]
+        if self._again:
+            effects += self._send_again()
         return [*effects, Done(tuple(tokens))] if tokens else effects
 
     # Subscriptions -------------------------------------------------------------------------------
@@ -352,17 +381,26 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether one more event may be delivered."""
-        return self.session is not None and not self._ended and self.session.unacknowledged < self._in_flight_max
+        return not self._ended and not self._again and self._has_window
+
+    @property
+    def _has_window(self) -> bool:
+        return self.session is not None and self.session.under_way < self._in_flight_max
 
     def deliver(
-        self, packet: PublishPacket, wanted: list[MqttSubscription], token: int, key: EventKey, replayed: bool = False
+        self,
+        packet: PublishPacket,
+        wanted: list[MqttSubscription],
+        token: int,
+        key: EventKey,
+        round_: Round | None = None,
     ) -> list[Effect]:
         """An event for some of the client's subscriptions, as one packet; a retained one that is replayed says so."""
         assert self.session is not None
         if not wanted:
             return [Done((token,))]
         qos = min(packet.qos, max([each.asked.qos for each in wanted]))
-        retain = packet.retain and (replayed or any([each.asked.as_published for each in wanted]))
+        retain = packet.retain and (not is_new(key) or any([each.asked.as_published for each in wanted]))
         properties: Properties = NONE
         if self._version == 5:
             properties = packet.properties
@@ -371,16 +409,27 @@ class Connection:
                 properties = {**properties, IDENTIFIER: identifiers}
         packet = PublishPacket(packet.topic, packet.payload, qos, retain, properties=properties)
         if self._too_large(packet):
-            return [Done((token,))]
+            return [Undeliverable(token, self._why_too_large(packet))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
-        numbered, done = self.session.number(packet, token, key, any(each.group for each in wanted))
+        numbered, done = self.session.number(packet, token, key, any(each.group for each in wanted), round_)
         if done:
             return [Done((token,))]
-        return [] if numbered is None else self._answer(numbered)
+        if numbered is None:
+            return []
+        if numbered.duplicate or not is_new(key):
+            return self._answer(numbered)
+        return [*self.on_given_up(self.session.give_up_awaited()), *self._answer(numbered)]
+
+    def on_given_up(self, released: list[PublishAck]) -> list[Effect]:
+        """These do not come again: the client is to forget their identifiers."""
+        return [effect for packet in released for effect in self._answer(packet)]
 
     def _too_large(self, packet: PublishPacket) -> bool:
         return bool(self._limit) and len(encode(packet, self._version)) + 2 * (packet.qos > 0) > self._limit
+
+    def _why_too_large(self, packet: PublishPacket) -> str:
+        return f"an event of {packet.topic[:80]} is larger than the {self._limit:,} bytes that it takes"
 
     def _answer(self, packet: Packet) -> list[Effect]:
         if self._version == 5 and isinstance(packet, PublishPacket):

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.mqtt.packets import AskedFilter
+from holdfast.mqtt.packets import AskedFilter, Will
 
 SESSION: Final = "session"  # of a client
+WILL: Final = "will"  # of a client, until it takes leave or its will is published
 INCOMING: Final = "incoming"  # identifiers of quality 2 that a client has sent and not released
+ROUND: Final = "round"  # of retained events, until a client has acknowledged them
 OUTGOING: Final = "outgoing"  # events of quality 2 that a client was sent
 RETAINED: Final = "retained"  # the event of a topic
 
@@ -47,11 +49,15 @@ class OutgoingNote(msgspec.Struct, frozen=True, array_like=True):
     phase: str
 
 
+class RoundNote(msgspec.Struct, frozen=True, array_like=True):
+    began_us: int
+
+
 def key_of(*parts: Any) -> bytes:
     return _encode(parts)
 
 
-def value_of(note: SessionNote | IncomingNote | OutgoingNote) -> bytes:
+def value_of(note: SessionNote | IncomingNote | OutgoingNote | RoundNote | Will) -> bytes:
     return _encode(note)
 
 

@@ -13,13 +13,17 @@ from holdfast.mqtt.notes import (
     INCOMING,
     OUTGOING,
     RETAINED,
+    ROUND,
     SESSION,
+    WILL,
     IncomingNote,
     Key,
     OutgoingNote,
+    RoundNote,
     SessionNote,
     read_key,
 )
+from holdfast.mqtt.packets import Will
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession
 
@@ -30,19 +34,23 @@ def restore(
     notes: Mapping[bytes, bytes],
     taken: Mapping[str, tuple[int, int]],
     retained: Retained,
-) -> list[tuple[MqttSession, int]]:
-    """The sessions, each with the time when its connection ended or 0, and into `retained` the events of topics."""
+) -> list[MqttSession]:
+    """The sessions; and into `retained` the events of topics."""
     read: dict[Key, bytes] = {read_key(key): value for key, value in notes.items()}
     sessions: dict[str, MqttSession] = {}
-    left_us: dict[str, int] = {}
     for key, value in read.items():
         if key[0] == SESSION:
             note = _decode(value, type=SessionNote)
             session = sessions[key[1]] = MqttSession(key[1], has_notes=True)
             session.restore(note)
-            left_us[key[1]] = note.left_us
         elif key[0] == RETAINED:
             retained.put(key[1], _decode(value, type=Publication))
+    for key, value in read.items():
+        known = sessions.get(key[1])
+        if known is not None and key[0] == ROUND:
+            known.restore_round(key[2], _decode(value, type=RoundNote))
+        elif known is not None and key[0] == WILL:
+            known.will = _decode(value, type=Will)
     for key, value in read.items():
         known = sessions.get(key[1])
         if known is not None and key[0] == INCOMING:
@@ -50,5 +58,5 @@ def restore(
             stream, seq = taken.get(key[1], (0, 0))
             known.restore_incoming(key[2], stream == handed.stream and seq >= handed.seq)
         elif known is not None and key[0] == OUTGOING:
-            known.restore_outgoing((key[2], key[3]), _decode(value, type=OutgoingNote))
-    return [(each, left_us[client_id]) for client_id, each in sessions.items()]
+            known.restore_outgoing(key[2:], _decode(value, type=OutgoingNote))
+    return list(sessions.values())

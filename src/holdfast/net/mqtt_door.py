@@ -95,21 +95,31 @@ class Door:
 
     async def open(self) -> None:
         """Take our own seat, and find the sessions of an earlier process."""
-        for restored in [] if self._file is None else restore(self._file.load(), self._taken, self.retained):
-            self._restore(*restored)
+        restored = [] if self._file is None else restore(self._file.load(), self._taken, self.retained)
+        for session in restored:
+            self._restore(session)
         name = f"{DOOR}{self._node.name}"
         self._own = self._new_seat(name, "the door itself", Principal(name, is_broker_itself=True))
         await self._own.__aenter__()
         self._own.want(_RETAINED, f"{RETAIN} = TRUE")
         self._own.begin()
         self._run(self._follow_retained())
+        for session in restored:
+            if session.will is not None:
+                self._will(session, session.will, goes=True)
 
-    def _restore(self, session: MqttSession, left_us: int) -> None:
+    def _restore(self, session: MqttSession) -> None:
         name = session.name
-        self._places[name] = self._new_place(session, "the door itself")
-        away_s = (self._clock.now_us() - left_us) / 1e6 if left_us else 0.0
-        left_s = max(0.0, session.expiry_s - away_s)
+        place = self._places[name] = self._new_place(session, "the door itself")
+        place.search_again(self.retained)
+        if not session.left_us:  # it was connected when we were killed
+            session.left_us = self._clock.now_us()
+            session.note_session()
+        left_s = max(0.0, session.expiry_s - self._away_s(session))
         self._later("session", name, left_s, lambda: self._run(self._expire(name)))
+
+    def _away_s(self, session: MqttSession) -> float:
+        return max(0.0, (self._clock.now_us() - session.left_us) / 1e6)
 
     def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
         new_seat = partial(self._new_seat, session.name, far)
@@ -183,7 +193,8 @@ class Door:
             if place is None:
                 place = self._new_place(MqttSession(name, has_notes=self._file is not None), far)
             await place.sit(guest.identity, afresh=not present)
-            place.session.expiry_s = wish.expiry_s
+            place.session.expiry_s, place.session.left_us = wish.expiry_s, 0
+            place.session.set_will(connect.will)
             place.session.note_session()
             await self.write(place.session.notes())
             place.line = line
@@ -248,11 +259,13 @@ class Door:
         name = place.session.name
         async with self._lock_of(name):
             goes = place.line is line
+            will = None if line.machine.connect is None or not with_will else line.machine.connect.will
+            if goes and will is None and not self.closed:
+                place.session.set_will(None)
             if goes:
                 await self._empty(name, place, line)
-            will = None if line.machine.connect is None else line.machine.connect.will
-            if will is not None and with_will and not self.closed:
-                self._will(name, will, place.session.expiry_s, goes)
+            if will is not None and not self.closed:
+                self._will(place.session, will, goes)
 
     async def _empty(self, name: str, place: ClientPlace, line: ClientLine) -> None:
         place.session.expiry_s = line.machine.expiry_s
@@ -277,21 +290,26 @@ class Door:
 
     # Wills ---------------------------------------------------------------------------------------
 
-    def _will(self, name: str, will: Will, expiry_s: float, goes: bool) -> None:
+    def _will(self, session: MqttSession, will: Will, goes: bool) -> None:
         """Published after the delay that the client asked for, unless it is back by then, or when its session ends."""
-        delay_s = min(will.properties.get("will_delay_interval", 0), expiry_s)
-        packet = _will_packet(will)
-        if delay_s and goes:
-            self._later("will", name, delay_s, lambda: self._run(self._publish_will(name, packet)))
-        elif not delay_s:
-            self._run(self._publish_will(name, packet))
+        delay_s = min(will.properties.get("will_delay_interval", 0), session.expiry_s)
+        if not delay_s:
+            self._run(self._publish_will(session, will))
+        elif goes:
+            left_s = max(0.0, delay_s - self._away_s(session))
+            self._later("will", session.name, left_s, lambda: self._run(self._publish_will(session, will)))
 
-    async def _publish_will(self, name: str, packet: PublishPacket) -> None:
-        self._timers.pop(("will", name), None)
+    async def _publish_will(self, session: MqttSession, will: Will) -> None:
+        self._timers.pop(("will", session.name), None)
+        packet = _will_packet(will)
         try:
-            await self.publish(self._own, packet, self.event_of(name, packet))
+            await self.publish(self._own, packet, self.event_of(session.name, packet))
         except (InputError, MqttError) as problem:
-            self._log(Note("mqtt_client", name, f"the will of {name} was not published: {problem}"))
+            self._log(Note("mqtt_client", session.name, f"the will of {session.name} was not published: {problem}"))
+        await self._own.all_stored()
+        if session.will is will:
+            session.set_will(None)
+            await self.write(session.notes())
 
     # Publishing ----------------------------------------------------------------------------------
 

@@ -10,7 +10,19 @@ from time import monotonic, time
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError, InputError
-from holdfast.mqtt.connection import Connection, Done, Effect, HangUp, Open, Renew, Take, Unwant, Want, Write
+from holdfast.mqtt.connection import (
+    Connection,
+    Done,
+    Effect,
+    HangUp,
+    Open,
+    Renew,
+    Take,
+    Undeliverable,
+    Unwant,
+    Want,
+    Write,
+)
 from holdfast.mqtt.decoding import Framer
 from holdfast.mqtt.packets import PublishPacket
 from holdfast.mqtt.reasons import (
@@ -188,6 +200,10 @@ class MqttLine:
                         self._written.append(effect.data)
                 case Done():
                     tokens += effect.tokens
+                case Undeliverable():
+                    tokens.append(effect.token)
+                    if self._place is not None:
+                        self._place.lose(effect.why)
                 case Unwant():
                     if self._place is not None:
                         self._place.unwant(effect.names)  # if that is forgotten, the client is sent more than it wants

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from holdfast.model.errors import TransportError
 from holdfast.model.messages import Publication
 from holdfast.mqtt.events import topic_of
+from holdfast.mqtt.replays import Round
 from holdfast.mqtt.session import MqttSubscription
 from holdfast.net.replaying import PastRefusedError
 from holdfast.net.seat import Seat
@@ -20,14 +21,14 @@ from holdfast.net.subscription import QUEUE_MAX
 _AHEAD_MAX = 1_000  # events that are read and not delivered before reading waits: one part of the history
 _REPEATS_MAX = 2 * QUEUE_MAX  # that are recognised: what is new and waits is in the queue, or stored by the broker
 
-Replay = tuple[str, Publication, MqttSubscription]  # with the event's topic
+Replay = tuple[str, Publication, MqttSubscription, Round]  # an event, behind its topic; what it is replayed for
 
 
 class PastOf:
     def __init__(self, now_us: Callable[[], int], template: str) -> None:
         self._now_us = now_us
         self._template = template  # of topics
-        self._asked: deque[MqttSubscription] = deque()
+        self._asked: deque[tuple[MqttSubscription, Round]] = deque()
         self._found: deque[Replay] = deque()
         self._room = asyncio.Event()
         self._seen: dict[tuple[str, str, int], None] = {}  # what was read last: filter, source and number
@@ -46,7 +47,7 @@ class PastOf:
         So what is published after the client has its answer is new, and not one of the last events before; but not for
         what has to wait until an earlier one is read.
         """
-        self._asked += wanted
+        self._asked += [(each, Round(each.asked.filter, self._now_us(), lasts=False)) for each in wanted]
         if wanted and self._reading is None:
             self._may_go = False
             self._is_known.clear()
@@ -84,9 +85,9 @@ class PastOf:
 
     async def _read(self, seat: Seat, stir: Callable[[], None]) -> None:
         while self._asked:
-            wanted = self._asked[0]
+            wanted, round_ = self._asked[0]
             try:
-                await self._read_one(seat, wanted, stir)
+                await self._read_one(seat, wanted, round_, stir)
             except PastRefusedError as problem:
                 seat.on_loss(f"no history for {wanted.asked.filter}: {problem}")
             except TransportError:
@@ -96,7 +97,7 @@ class PastOf:
         self._is_known.set()
         stir()
 
-    async def _read_one(self, seat: Seat, wanted: MqttSubscription, stir: Callable[[], None]) -> None:
+    async def _read_one(self, seat: Seat, wanted: MqttSubscription, round_: Round, stir: Callable[[], None]) -> None:
         assert wanted.past is not None
         since_us = self._now_us() - wanted.past.since_us if wanted.past.ago else wanted.past.since_us
         async for part in seat.past(wanted.condition, wanted.past.last, max(0, since_us)):
@@ -104,7 +105,7 @@ class PastOf:
                 event = each.publication
                 topic = topic_of(event, self._template)
                 if wanted.wants(topic, event.source == seat.name):
-                    self._found.append((topic, event, wanted))
+                    self._found.append((topic, event, wanted, round_))
                     self._seen[wanted.asked.filter, event.source, event.seq] = None
                     if len(self._seen) > _REPEATS_MAX:
                         del self._seen[next(iter(self._seen))]

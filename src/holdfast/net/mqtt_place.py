@@ -12,9 +12,11 @@ from time import monotonic
 from typing import Protocol
 
 from holdfast.language.parser import parse
+from holdfast.model.messages import Publication
 from holdfast.mqtt.connection import Connection, Done, Effect
 from holdfast.mqtt.events import publish_of, topic_of
 from holdfast.mqtt.notes import Notes
+from holdfast.mqtt.replays import Round
 from holdfast.mqtt.retained import Retained, Search
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
@@ -23,10 +25,12 @@ from holdfast.net.mqtt_past import PastOf, Replay
 from holdfast.net.mqtt_trust import Guest
 from holdfast.net.seat import Matched, Seat
 from holdfast.net.slices import SLICES
+from holdfast.net.subscription import QUEUE_MAX
 from holdfast.trust.identity import ANONYMOUS, Principal
 
 _AT_ONCE_MAX = 64  # events whose notes are written together, which takes a few milliseconds
 _REPLAY = 0  # the token of an event that nobody keeps for us
+_REPEATS_MAX = 2 * QUEUE_MAX  # that are recognised: what is new and waits is in the queue, or stored by the broker
 
 
 class ClientLine(Protocol):
@@ -65,7 +69,9 @@ class ClientPlace:
         self._done_to = 0  # all up to here are done with,
         self._done: set[int] = set()  # and these
         self._replays: deque[Replay] = deque()
-        self._searches: dict[str, tuple[MqttSubscription, Search]] = {}  # for retained events, by subscription
+        self._found: Round | None = None  # whose retained events were all found, and some still wait in `_replays`
+        self._searches: dict[str, tuple[MqttSubscription, Search, Round]] = {}  # for retained events, by subscription
+        self._repeats: dict[tuple[str, str, int], None] = {}  # found again after a crash: filter, source and number
         self._past = PastOf(self._clock.now_us, topic)
         self._pumping: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()  # there may be something to deliver, or room for it
@@ -107,6 +113,12 @@ class ClientPlace:
             self.on_done(self.session.forget_shared())
             await self.seat.told()
 
+    def search_again(self, retained: Retained) -> None:
+        """The broker was killed before the client had all that was retained for its subscriptions."""
+        for name, round_ in self.session.rounds.items():
+            wanted = self.session.subscriptions[name]
+            self._searches[name] = wanted, retained.search(wanted.topic_filter), round_
+
     def start(self) -> None:
         """The client knows that it is connected."""
         assert self.line is not None and self.seat is not None
@@ -117,7 +129,8 @@ class ClientPlace:
         self._stop_pumping()
         if self.seat is not None:
             await self.seat.all_stored()  # what the broker does not have by now, it never gets over this connection
-        self.session.note_session(self._clock.now_us())
+        self.session.left_us = self._clock.now_us()
+        self.session.note_session()
         await self.safe()
         await self._leave_groups(lasts=True)
         if self.seat is not None and self.seat.is_durable:
@@ -148,8 +161,7 @@ class ClientPlace:
 
     def _stop_pumping(self) -> None:
         self.line = None
-        self._replays.clear()
-        self._searches.clear()
+        self._replays = deque([each for each in self._replays if each[3].lasts])
         self._past.stop()
         if self._pumping is not None:
             self._pumping.cancel()
@@ -174,6 +186,7 @@ class ClientPlace:
             retains = each.asked.retain_handling
             if not each.group and (retains == 0 or (retains == 1 and before is None)):
                 if each.past is None:
+                    self.session.begin_round(id_, self._clock.now_us())
                     searches.append(each)
                 else:
                     pasts.append(each)
@@ -181,8 +194,9 @@ class ClientPlace:
         await self.safe()
         await seat.told()
         for each in searches:
-            self._searches.pop(each.asked.filter, None)  # who asks again and again does not get all of them
-            self._searches[each.asked.filter] = each, retained.search(each.topic_filter)
+            name = each.asked.filter
+            self._searches.pop(name, None)  # who asks again and again does not get all of them
+            self._searches[name] = each, retained.search(each.topic_filter), self.session.rounds[name]
         await self._past.ask(pasts, seat, self._stirred.set)
 
     def replay(self) -> None:
@@ -190,20 +204,45 @@ class ClientPlace:
         self._past.let_go()
         self._stirred.set()
 
-    def _found(self) -> list[Replay]:
+    def _look_for_replays(self, line: ClientLine) -> list[Effect]:
+        """Find more of them, if there are none; what the client is to be told meanwhile."""
+        released: list[Effect] = []
+        if not self._replays:
+            if self._found is not None:
+                round_, self._found = self._found, None
+                released = line.machine.on_given_up(self.session.on_read(round_))
+            self._replays += self._past.take() or self._find()
+        return released
+
+    def _find(self) -> list[Replay]:
         """Retained events, of the first subscription that is to begin with them."""
         if not self._searches:
             return []
-        name, (wanted, search) = next(iter(self._searches.items()))
+        name, (wanted, search, round_) = next(iter(self._searches.items()))
         found = search.look(self._clock.now_us())
         if search.is_over:
             del self._searches[name]
+            self._found = round_
         holds = parse(wanted.condition).matches if found else None
-        return [(topic, each, wanted) for topic, each in found if holds is not None and holds(each.attributes)]
+        return [
+            (topic, each, wanted, round_)
+            for topic, each in found
+            if holds is not None and holds(each.attributes) and not (round_.is_resumed and self._had(each, name))
+        ]
+
+    def _had(self, event: Publication, name: str) -> bool:
+        """Whether it came as a new event after all; if not, it need not come once more."""
+        if self.session.has_had((event.source, event.seq)):
+            return True
+        self._repeats[name, event.source, event.seq] = None
+        if len(self._repeats) > _REPEATS_MAX:
+            del self._repeats[next(iter(self._repeats))]
+        return False
 
     def unwant(self, names: tuple[str, ...]) -> None:
         for each in names:
             self._searches.pop(each, None)
+            self.session.end_round(each)
             if self.session.subscriptions.pop(each, None) is not None and self.seat is not None:
                 self.seat.unwant(each)
         self.session.note_session()
@@ -230,23 +269,34 @@ class ClientPlace:
         seat, queue = self.seat, self.seat.queue
         end_s = SLICES.end_s(monotonic())
         while True:
-            if not self._replays:
-                self._replays += self._past.take() or self._found()
+            if released := self._look_for_replays(line):
+                await self._send(line, released)
             if line.machine.has_room and self._replays:
-                topic, event, wanted = self._replays.popleft()
-                packet = publish_of(event, topic, self._clock.now_us())
-                key = event.source, event.seq
-                await self._send(line, line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
-            elif not line.machine.has_room or not (self._searches or (queue and not self._past.is_reading)):
+                await self._send(line, self._replay(line))
+            elif not line.machine.has_room or not (self._is_searching or (queue and not self._past.is_reading)):
                 self._stirred.clear()
                 await self._stirred.wait()
                 end_s = SLICES.end_s(monotonic())
-            elif not self._searches:
+            elif not self._is_searching:
                 await self._send(line, self._deliveries(seat, line))
             await line.drained()
             if monotonic() >= end_s:  # a client that reads as fast as we write never lets us wait
                 await SLICES.deliver_on()
                 end_s = SLICES.end_s(monotonic())
+
+    @property
+    def _is_searching(self) -> bool:
+        return bool(self._searches) or self._found is not None
+
+    def _replay(self, line: ClientLine) -> list[Effect]:
+        topic, event, wanted, round_ = self._replays.popleft()
+        packet, key = publish_of(event, topic, self._clock.now_us()), round_.key(event.source, event.seq)
+        return line.machine.deliver(packet, [wanted], _REPLAY, key, round_ if round_.lasts else None)
+
+    def lose(self, why: str) -> None:
+        """The client does not get an event; it has no other way to learn of it than whoever runs the broker."""
+        if self.seat is not None:
+            self.seat.on_loss(why)
 
     async def _send(self, line: ClientLine, effects: list[Effect]) -> None:
         await self.safe()
