@@ -10,10 +10,14 @@ from holdfast.model.messages import Batch, Deliver, Publication, Publish
 from holdfast.wire.codec import encode_message, framed
 
 
-def on_the_bus(*messages):
-    """What the bus carries for a frame of messages of the client."""
+def new_stub(client="pub"):
     terms = BusTerms("plant", Template("", "plant"), "native", True, True)
-    stub = StubBroker("pub", terms, LaneBook(False), True, 0)
+    return StubBroker(client, terms, LaneBook(False), True, 0)
+
+
+def on_the_bus(*messages, stub=None):
+    """What the bus carries for a frame of messages of the client."""
+    stub = stub or new_stub()
     carried = [read_untrusted(each.payload) for each in stub.on_client(framed([*map(encode_message, messages)]))]
     assert all(isinstance(each, CarriedEvents) for each in carried)
     return [each.messages for each in carried]
@@ -25,6 +29,11 @@ def event(seq):
 
 def statement(since, upto):
     return Batch((), "pub", (), (), (), 0, since, upto)
+
+
+def batch(seqs, since, upto):
+    events = tuple([{"n": seq} for seq in seqs])
+    return Batch(tuple(seqs), "pub", (1,) * len(seqs), events, (), 0, since, upto)
 
 
 def stated(messages):
@@ -46,3 +55,12 @@ def test_events_without_a_statement_go_without_one():
 
 def test_a_statement_says_nothing_of_events_before_it():
     assert [stated(each) for each in on_the_bus(event(7), event(8), statement(8, 8))] == [set(), {8}]
+
+
+@pytest.mark.parametrize("later", [(event(8), event(9), statement(6, 9)), (batch([8, 9], 6, 9),)])
+def test_a_statement_says_nothing_of_what_left_in_an_earlier_frame(later):
+    stub = new_stub()
+    before = on_the_bus(event(6), stub=stub) + on_the_bus(event(7), stub=stub)
+    assert [stated(each) for each in before] == [set(), set()]
+    carried = on_the_bus(*later, stub=stub) + on_the_bus(batch([10, 11], 10, 11), stub=stub)
+    assert stated(message for messages in carried for message in messages) == {8, 9, 10, 11}

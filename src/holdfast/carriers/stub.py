@@ -98,6 +98,7 @@ class StubBroker:
         self._selector = ""  # what the bus holds back has gaps that are no losses
         self._accounts = LaneAccounts()
         self._pending: list[Publication] = []  # events whose statement comes behind them
+        self._unstated = 0  # the last event that left before anything was stated of it: no later message vouches for it
         self._next_plain = first_plain
         self.bad = 0  # messages of the bus that were not acceptable
 
@@ -122,8 +123,8 @@ class StubBroker:
         if not count_in(raw):
             return self._let_go(raw)
         actions = self._let_go()
-        if self._one_lane and self._terms.body == "native":  # as it is
-            return [*actions, BusMessage(self._lane, events_payload((raw,)))]
+        if self._one_lane and self._terms.body == "native":
+            return [*actions, BusMessage(self._lane, events_payload((self._narrowed(raw),)))]
         (batch,) = decode_frame_untrusted(framed((raw,)))
         assert isinstance(batch, Batch)
         return [*actions, *self._on_events(batch.publications())]
@@ -139,15 +140,28 @@ class StubBroker:
             return []
         return [*self._on_events([publication])]
 
+    def _narrowed(self, raw: bytes) -> bytes:
+        """A batch that states nothing of the events that left before it without a statement; else as it is."""
+        if not self._unstated:
+            return raw
+        (batch,) = decode_frame_untrusted(framed((raw,)))
+        assert isinstance(batch, Batch)
+        if not 0 < batch.since <= batch.upto:
+            return raw
+        since, self._unstated = max(batch.since, self._unstated + 1), 0  # what is stated next begins behind it
+        return encode_message(with_statement(batch, batch.hops, since, batch.upto))
+
     def _let_go(self, statement: bytes = b"") -> list[BusMessage | LanesWanted]:
         """The events that wait for what is stated of them.
 
-        The bus may lose any message, so each states what is in it and what lies before it, and nothing of the others.
+        The bus may lose any message, so each states what is in it, and nothing of what is in others: neither of those
+        that leave with it nor of those that have left. Numbers before it that no message has carried are stated, too.
         """
         pending, self._pending = self._pending, []
         if not pending:
             return []
         since, upto = _stated(statement) if statement else (0, 0)
+        since = since and max(since, self._unstated + 1)
         messages: list[BusMessage | LanesWanted] = []
         for each in pending:
             last = upto if each is pending[-1] else each.seq
@@ -155,6 +169,8 @@ class StubBroker:
             if since and since <= last:
                 parts.append(encode_message(Batch((), each.source, (), (), (), 0, since, last)))
                 since = last + 1
+            else:
+                self._unstated = each.seq
             messages.append(BusMessage(self._lane, events_payload(parts)))
         return messages
 
