@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.messages import Heartbeat, Publication, Publish
+from holdfast.model.messages import Delta, Heartbeat, Publication, Publish
 from holdfast.net.connecting import connect
 from holdfast.net.half_open import HalfOpen
 from holdfast.net.http import HttpResponse, listen, parse_place
@@ -223,6 +223,23 @@ async def test_the_subscriptions_of_an_identity_are_counted_over_all_its_clients
         await third.flush()
         await third.publish({"n": 7})
         assert (await wanted.next(timeout=20)).event == {"n": 7}
+
+
+@live
+async def test_who_comes_again_under_its_name_leaves_no_budget_behind(tmp_path: Path) -> None:
+    DevelopmentAuthority(tmp_path, 30).issue("desk")
+    token = (tmp_path / "desk.token").read_text().strip()
+    async with lab() as net:
+        trust = TrustSettings(token_keys=tmp_path / "issuer.json")
+        broker = await net.broker("b1", trust=trust, budgets=BudgetSettings(identity_filters=5))
+        place = broker.listening[0]
+        async with RawPeer(place) as first, RawPeer(place) as again:
+            await greeted(broker, first, "desk", token=token)
+            await greeted(broker, again, "desk", token=token)
+            assert await first.closed()  # after the other has come
+            await until(lambda: broker.connections == 1)
+            again.say(Delta("subscriptions", 1, tuple(f"n = {n}" for n in range(6)), ()))
+            await until(lambda: broker.counters.incidents.get("too_many_conditions"))
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls", "mqtt", "ws"])

@@ -230,6 +230,30 @@ async def test_nobody_gets_by_a_repair_what_it_may_not_subscribe_to(keys: Path, 
             assert b"allowed" in found[0].publication.payload and b"secret" not in found[0].publication.payload
 
 
+@pytest.mark.parametrize("mark", ["r", "g", "q", "w", "z", None])
+@live
+async def test_nobody_publishes_by_a_repair_however_it_is_marked(keys: Path, tmp_path: Path, mark: str | None) -> None:
+    async with lab() as net:
+        place = await Place(net, keys, tmp_path).start()
+        feed, desk = await place.client("feed"), await place.client("desk-1", recovery=True)
+        wanted = desk.subscribe("class = 'stock' AND exchange = 'NYSE'")
+        await desk.flush()
+        stock = {"class": "stock", "exchange": "NYSE"}
+        async with RawPeer(place.broker.listening[0]) as peer:
+            peer.signal(Hello("anonymous.x", "client", 1, level=LEVEL))  # who may publish nothing
+            assert isinstance(await peer.heard_signal(), Welcome)
+            attributes = {**labels(Repair(), ("desk-1",)), "~": mark}
+            said = {name: value for name, value in attributes.items() if value is not None}
+            forged = encoded(Repair((Repaired(7, 1, None, {**stock, "n": -1}, b""),)))
+            peer.say(
+                Heartbeat(1, ((0, 0), (0, 0)), kind="client"),
+                Publish(Publication("anonymous.x", 0, 1, None, said, forged)),
+            )
+            await until(lambda: place.broker.counters.incidents.get("publication_refused"))
+        await feed.publish({**stock, "n": 1})
+        assert values([await anext(wanted)]) == [1]
+
+
 @live
 async def test_a_client_does_not_become_a_broker_by_its_heartbeat(keys: Path, tmp_path: Path) -> None:
     async with lab() as net:
@@ -303,6 +327,34 @@ def test_names_stand_for_themselves_and_rights_add_up() -> None:
     assert right.publish == parse("desk = 'desk-o''neill' AND note <> '$name' OR ping = TRUE")
     assert not file.has_any(ANONYMOUS) and not file.of(ANONYMOUS).publish.filters
     assert not file.of(Principal("somebody")).subscribe.filters
+
+
+def test_a_name_that_reads_like_a_group_is_none() -> None:
+    file = rights_of({"right": [{"who": ["group:traders", "group:*"], "publish": "TRUE"}]}, "rights")
+    assert file.has_any(Principal("desk", ("traders",)))
+    assert not file.has_any(Principal("group:traders")) and not file.has_any(Principal("group:x"))
+
+
+@live
+async def test_those_who_come_and_go_under_many_names_take_no_right_from_those_who_are_there(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.trust.enforcement._CLIENTS_MAX", 5)
+    async with lab() as net:
+        place = await Place(net, keys, tmp_path).start()
+        feed, here, away = [await place.client(name) for name in ("feed", "desk-1", "desk-2")]
+        wanted = [each.subscribe("class = 'stock' AND exchange = 'NYSE'") for each in (here, away)]
+        for each in (here, away):
+            await each.flush()
+        await away.detach()  # its session is kept
+        for n in range(20):
+            async with connect(str(place.broker.listening[0]), name=f"anonymous.{n}", settings=QUICK):
+                pass
+        await feed.publish({"class": "stock", "exchange": "NYSE", "n": 1})
+        await feed.flush()
+        await away.attach()
+        assert [values([await anext(each)]) for each in wanted] == [[1], [1]]
+        assert place.broker._rights is not None and len(place.broker._rights._identities) <= 6
 
 
 @pytest.mark.parametrize("reliability", [{}, {"recovery": True}], ids=["plain", "recovery"])

@@ -6,6 +6,7 @@ events inside repairs, and judged by the conditions themselves, which the machin
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
+from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.messages import Batch, Deliver, Handover, Message, Numbered, Publication, Publish
 from holdfast.net.denials import Denials
@@ -37,7 +39,14 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.settings import HopSettings
 from holdfast.protocol.parts import BrokerParts
-from holdfast.protocol.recovery.control import Repair, decode_untrusted, is_open_repair
+from holdfast.protocol.recovery.control import (
+    Repair,
+    Repaired,
+    address_of,
+    decode_untrusted,
+    encoded,
+    is_open_repair,
+)
 from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Reliability
 from holdfast.protocol.stack import new_broker, new_client
 from holdfast.trust.enforcement import RightsInForce
@@ -63,6 +72,16 @@ class Rule:
 
 
 Rules = dict[str, Rule]
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """A repair that is marked as it should be, or as something else."""
+
+    event: dict[str, Any]
+    marks: dict[str, Any]
+    of: str
+    is_open: bool
 
 
 def written(rules: Rules) -> dict[str, Any]:
@@ -125,6 +144,17 @@ class Network:
                 self._perform(to, self._nodes[to].receive(sender, [message], self.now_us))
         raise AssertionError("the network does not come to rest")
 
+    def forge(self, client: str, forgery: "Forgery") -> None:
+        """A client says what no client of ours would: a repair of an event that nobody has published."""
+        attributes: dict[str, Any] = {address_of(each): True for each in HOMES} | forgery.marks
+        payload = encoded(Repair((Repaired(self.now_us, self.now_us, None, forgery.event, b""),)))
+        if forgery.is_open:
+            attributes |= {"~of": forgery.of, "~seq": self.now_us, "~time": self.now_us, **forgery.event}
+        publish = Publish(Publication(client, 0, self.now_us, None, attributes, payload))
+        broker = HOMES[client]
+        self._perform(broker, self._nodes[broker].receive(client, [publish], self.now_us))
+        self.run()
+
     def pass_time(self) -> None:
         self.now_us += STEP_US
         for name, node in self._nodes.items():
@@ -148,6 +178,7 @@ class Network:
     # The judge -----------------------------------------------------------------------------------
 
     def _judge(self, sender: str, to: str, message: Message) -> None:
+        """That whatever leaves a broker is allowed to the client that gets it, and was to the one that published it."""
         for source, attributes in events_in(message) if sender in self._rights else ():
             if to in HOMES:
                 assert self.rules[to].allows(to, "subscribe", attributes), f"{to} gets {attributes}"
@@ -169,14 +200,15 @@ def events_in(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _inside(publication: Publication) -> Iterator[tuple[str, dict[str, Any]]]:
+    """However it is marked: whoever gets it looks at what is in it."""
     attributes: dict[str, Any] = dict(publication.attributes)
     if publication.seq or is_open_repair(attributes):
         yield publication.source, {name: value for name, value in attributes.items() if not name.startswith(RESERVED)}
         return
-    if attributes.get(RESERVED) == "r":
+    with suppress(PeerError):
         control = decode_untrusted(publication)
-        assert isinstance(control, Repair)
-        yield from ((publication.source, each.attributes) for each in control.publications)
+        if isinstance(control, Repair):
+            yield from ((publication.source, each.attributes) for each in control.publications)
 
 
 names = st.sampled_from(sorted(HOMES))
@@ -185,7 +217,11 @@ rules = st.fixed_dictionaries(dict.fromkeys(sorted(HOMES), rule))
 event = st.fixed_dictionaries(
     {"b": st.integers(0, 3)}, optional={"a": st.integers(0, 3), "who": st.sampled_from(sorted(HOMES))}
 )
+forgery = st.builds(
+    Forgery, event, st.sampled_from([{}, *[{"~": each} for each in "rgqdpwz"], {"~of": "feed"}]), names, st.booleans()
+)
 step = st.one_of(
+    st.tuples(st.just("forge"), names, forgery),
     st.tuples(st.just("publish"), names, event),
     st.tuples(st.just("publish"), names, event),
     st.tuples(st.just("subscribe"), names, st.sampled_from(CONDITIONS)),
@@ -246,6 +282,8 @@ def nothing_reaches(
                 network.give(name, UnsubscribeCall(id_))
         elif what == "reload":
             network.reload(of)
+        elif what == "forge":
+            network.forge(name, of)
         network.run()
         if what == "time":
             network.pass_time()
@@ -268,3 +306,32 @@ def test_the_judge_sees_what_is_delivered() -> None:
         network.run()
         network.pass_time()
         assert network.seen >= 2
+
+
+@pytest.mark.parametrize(
+    "marks", [{"~": "r"}, {"~": "g"}, {"~": "d"}, {}], ids=["repair", "greeting", "digest", "none"]
+)
+def test_of_a_repair_that_another_broker_lets_in_a_client_sees_what_it_may(marks: dict[str, Any]) -> None:
+    everything, some = Rule("TRUE", "TRUE", True), Rule("TRUE", "a = 1", True)
+    network = Network(
+        {**dict.fromkeys(HOMES, everything), "desk": some}, ClientReliability(recovery="end-to-end"), 0.0, 1
+    )
+    network.run()
+    inside = tuple([Repaired(seq, 1, None, {"a": seq}, b"") for seq in (1, 2)])
+    said = Publication("eve", 0, 1, None, {address_of("desk"): True, **marks}, encoded(Repair(inside)))
+    network._perform("b1", network._nodes["b1"].receive("b2", [Publish(said)], network.now_us))
+    assert network.seen == 1
+
+
+@pytest.mark.parametrize(("of", "seen"), [("eve", True), ("feed", False)])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_only_its_publisher_repairs_an_event(of: str, seen: bool, is_open: bool) -> None:
+    everything = dict.fromkeys(HOMES, Rule("TRUE", "TRUE", True))
+    network = Network(everything, ClientReliability(recovery="end-to-end"), 0.0, 1)
+    network.run()
+    marks = {} if is_open else {"~": "r", "~of": of}
+    network._denials["desk"].on_subscribed("s", "a = 1")
+    network.give("desk", SubscribeCall("s", "a = 1"))
+    network.run()
+    network.forge("eve", Forgery({"a": 1, "b": 1}, marks, of, is_open))
+    assert bool(network.seen) == seen

@@ -2,6 +2,7 @@
 
 import json
 import stat
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,32 @@ def test_a_token_does_not_choose_its_own_algorithm(keys: Path) -> None:
     for forged in (jwt.encode(claims, None, "none"), jwt.encode(claims, public.ljust(32), "HS256")):  # type: ignore[arg-type]
         with pytest.raises(PeerError, match="no known key has signed it"):
             checked.identity_untrusted(forged)
-    for junk in ("", "a.b.c", "é.è.ê", "." * 100):
+    for junk in ("", "a.b.c", "é.è.ê", "." * 100, "\ud800.a.b", f"{b64(b'[' * 9_999)}.a.b"):
         with pytest.raises(PeerError):
             checked.identity_untrusted(junk)
+
+
+def b64(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("expires", [b"1e999", b"NaN", b"[7]", b"true", b"9" * 5_000])
+def test_a_token_whose_end_is_no_time_is_refused(keys: Path, expires: bytes) -> None:
+    with pytest.raises(PeerError, match="its token is not valid"):
+        read_token_keys(keys / "issuer.json").identity_untrusted(until_then(keys, expires))
+
+
+def test_a_token_may_have_its_end_in_any_future(keys: Path) -> None:
+    found = read_token_keys(keys / "issuer.json").identity_untrusted(until_then(keys, b"9" * 400))
+    assert found.expires_s is not None and found.expires_s > 1e15
+
+
+def until_then(keys: Path, expires: bytes) -> str:
+    """A token with these bytes as its end, which no library would write."""
+    claims = b'{"sub":"desk","iss":"holdfast keys","aud":"holdfast","exp":' + expires + b"}"
+    text = ".".join(map(b64, (b'{"alg":"EdDSA","kid":"1"}', claims)))
+    issuer: Any = load_pem_private_key((keys / "issuer.key").read_bytes(), None)
+    return f"{text}.{b64(issuer.sign(text.encode()))}"
 
 
 def test_groups_come_with_the_token(keys: Path) -> None:

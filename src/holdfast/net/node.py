@@ -75,8 +75,8 @@ class BrokerNode:
         self.settings = settings
         self.counters = Counters()
         self.gate = Gate(settings.trust, settings.tls is not None and settings.tls.ca is not None)
-        self._rights = None if self.gate.rights is None else RightsInForce(self.gate.rights)
-        self._budgets = Budgets(settings.budgets)
+        rights, self._budgets = self.gate.rights, Budgets(settings.budgets)
+        self._rights = None if rights is None else RightsInForce(rights, lambda name: name in self.driver.links)
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
         self._log = log or (lambda note: None)

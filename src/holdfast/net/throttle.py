@@ -56,6 +56,7 @@ class Throttles:
         self.budgets = budgets
         self._report = report
         self._identities: dict[Session, Principal] = {}  # of open sessions
+        self._latest: dict[str, Session] = {}  # by client: one that comes again is here before it has gone
 
     def begin(self, session: Session, link: Link) -> None:
         """A client was let in."""
@@ -65,6 +66,7 @@ class Throttles:
         self.budgets.enter(identity)
         self.budgets.conditions.enter(link.name, identity)
         self._identities[session] = identity
+        self._latest[link.name] = session
         if session.wire.vouched is None:  # else the door holds it up, where it comes in
             session.throttle = Throttle(self.budgets.of(identity), link, session.wire, self._report)
 
@@ -72,5 +74,7 @@ class Throttles:
         identity = self._identities.pop(session, None)
         if identity is not None:
             self.budgets.leave(identity)
-            if session.link is not None:
-                self.budgets.conditions.leave(session.link.name)
+            name = "" if session.far is None else session.far.node
+            if self._latest.get(name) is session:
+                del self._latest[name]
+                self.budgets.conditions.leave(name)

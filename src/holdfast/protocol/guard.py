@@ -6,7 +6,8 @@ subscribes to is admitted, or denied, and then it is told what it may have inste
 once more, because rights change, and because repairs are addressed to who asks for them.
 
 The control messages of recovery pass, with the events inside a repair looked at one by one. Only their publisher sends
-digests and repairs of its events.
+digests and repairs of its events. What a control message is follows from what is in it, as for whoever gets it, and not
+from how it is marked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,22 +40,20 @@ from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
     GROUP,
     KIND,
-    KINDS,
     OF,
     SEQ,
+    Control,
     Digest,
     Repair,
-    Repaired,
     address_of,
     decode_untrusted,
     encoded,
     is_open_repair,
+    labels,
 )
 
-_LETTERS = {name: letter for letter, name in KINDS.items()}  # by the name of a control message
-_DIGEST, _REPAIR = _LETTERS[Digest.__name__], _LETTERS[Repair.__name__]
 _TO_CLIENTS = (Deliver, Batch, Numbered, Handover)
-_NOTHING = encoded(Repair())
+_NOTHING = Repair()
 
 
 class GuardLayer(BrokerLayer[BrokerMachine]):
@@ -103,17 +102,18 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
         attributes = publication.attributes
         if publication.seq != CONTROL_SEQ:
             return self._rights.why_not(client, attributes)
-        if attributes.get(KIND) == GROUP:
+        is_open = is_open_repair(attributes)
+        if not is_open and attributes.get(KIND) == GROUP:
             return group_rights.why_not(client, publication, self._rights, self._book)
-        if is_open_repair(attributes) or attributes.get(KIND) == _DIGEST:
-            if attributes.get(OF, client) != client:
-                return "only its publisher repairs an event, and tells of it"
-        if is_open_repair(attributes):
+        control = None if is_open else _inside(publication)
+        if attributes.get(KIND) != _mark(control) and (is_open or control is not None):
+            return "a control message is marked as something else"
+        if (is_open or isinstance(control, Digest | Repair)) and attributes.get(OF, client) != client:
+            return "only its publisher repairs an event, and tells of it"
+        if is_open:
             return self._rights.why_not(client, _bare(attributes))
-        if attributes.get(KIND) == _REPAIR:
-            found = (self._rights.why_not(client, each.attributes) for each in _repaired(publication))
-            return next(filter(None, found), "")
-        return ""
+        found = control.publications if isinstance(control, Repair) else ()
+        return next(filter(None, (self._rights.why_not(client, each.attributes) for each in found)), "")
 
     def _admitted_batch(self, client: str, batch: Batch, effects: list[Effect]) -> Batch | None:
         whys = [self._rights.why_not(client, each) if seq else "no number" for seq, each in _events(batch)]
@@ -206,15 +206,17 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             return replace(publication, record=None) if tells else publication
         if is_open_repair(attributes):
             return publication if self._rights.may_see(client, _bare(attributes)) else None
-        if attributes.get(KIND) == _DIGEST:
-            return publication if self._rights.sees_digests(client) else None
         if attributes.get(KIND) == GROUP:
             return publication if group_rights.may_have(client, publication, self._rights) else None
-        if attributes.get(KIND) != _REPAIR:
+        control = _inside(publication)
+        if isinstance(control, Digest) and not self._rights.sees_digests(client):
+            return None
+        if not isinstance(control, Repair):
             return publication
-        inside = _repaired(publication)
-        seen = tuple([each for each in inside if self._rights.may_see(client, each.attributes)])
-        return publication if len(seen) == len(inside) else _with_repairs(publication, seen)
+        seen = tuple([each for each in control.publications if self._rights.may_see(client, each.attributes)])
+        if len(seen) == len(control.publications):
+            return publication
+        return replace(publication, payload=encoded(Repair(seen, control.gone)))
 
 
 def _refuse(client: str, seq: int, count: int, why: str, effects: list[Effect]) -> None:
@@ -238,24 +240,23 @@ def _bare(attributes: Attributes) -> Attributes:
     return {name: value for name, value in attributes.items() if not name.startswith(RESERVED)}
 
 
-def _repaired(publication: Publication) -> tuple[Repaired, ...]:
+def _inside(publication: Publication) -> Control | None:
+    """What recovery finds in a control message, however that is marked; None when that is nothing."""
     try:
-        control = decode_untrusted(publication)
+        return decode_untrusted(publication)
     except PeerError:
-        return ()  # nobody can read it
-    return control.publications if isinstance(control, Repair) else ()
+        return None
 
 
-def _with_repairs(repair: Publication, inside: tuple[Repaired, ...]) -> Publication:
-    control = decode_untrusted(repair)
-    assert isinstance(control, Repair)
-    return replace(repair, payload=encoded(Repair(inside, control.gone)))
+def _mark(control: Control | None) -> object:
+    """How a control message with this inside is marked; None for an open repair, which is marked by its number."""
+    return None if control is None else labels(control, ())[KIND]
 
 
 def _void(publication: Publication) -> Publication:
     """A control message that says nothing, in the place of an event."""
     source, time_us = publication.source, publication.time_us
-    return Publication(source, CONTROL_SEQ, time_us, None, {KIND: _REPAIR}, _NOTHING)
+    return Publication(source, CONTROL_SEQ, time_us, None, labels(_NOTHING, ()), encoded(_NOTHING))
 
 
 def _is_control(wanted: Subscription, client: str) -> bool:

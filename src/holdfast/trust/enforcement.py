@@ -1,7 +1,10 @@
 """The rights in force at a broker: who its clients are, and what each of them may do.
 
 `protocol.guard` asks about every event and every subscription of a client; a client that nobody has let in may nothing.
+Who has gone is forgotten some time, and nobody else: names cost nothing, so anybody may come under thousands of them.
 """
+
+from collections.abc import Callable
 
 from holdfast.language.explanation import explain
 from holdfast.language.parser import parse
@@ -10,14 +13,17 @@ from holdfast.model.event import RESERVED, SIGNATURE, Attributes
 from holdfast.trust.identity import Principal
 from holdfast.trust.rights import Right, RightsFile
 
-_CLIENTS_MAX = 20_000  # remembered: twice as many as may be connected or away, then who came first is forgotten
+_CLIENTS_MAX = 20_000  # remembered: as many as may be connected and away; then those that are neither are forgotten
+_LOOKS_MAX = 10  # at clients that came first, with each that comes: more are forgotten than come, if they have gone
 _NOTHING = Right(Subscription(()), Subscription(()), False, False)
 _EVERYTHING = Right(parse("TRUE"), parse("TRUE"), False, True)
 
 
 class RightsInForce:
-    def __init__(self, file: RightsFile) -> None:
+    def __init__(self, file: RightsFile, is_here: Callable[[str], bool] = lambda client: True) -> None:
+        """`is_here` says whether a client is connected, or away with a session."""
         self._file = file
+        self._is_here = is_here
         self._identities: dict[str, Principal] = {}  # by client
         self._rights: dict[str, Right] = {}
 
@@ -26,9 +32,13 @@ class RightsInForce:
         self._identities.pop(client, None)
         self._identities[client] = identity
         self._rights[client] = self._of_identity(identity)
-        if len(self._identities) > _CLIENTS_MAX:
+        for _ in range(min(_LOOKS_MAX, len(self._identities) - _CLIENTS_MAX)):
             first = next(iter(self._identities))
-            del self._identities[first], self._rights[first]
+            its = self._identities.pop(first)
+            if first == client or self._is_here(first):
+                self._identities[first] = its
+            else:
+                del self._rights[first]
 
     def change(self, file: RightsFile) -> list[str]:
         """Other rights are in force now; the clients that these concern."""

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ _KEYS = ("who", "publish", "subscribe", "narrow", "digests")
 _NAME = "$name"
 _GROUP = "group:"
 _NOBODY = "anonymous"
+_KNOWN_MAX = 10_000  # rights of identities that are kept: as many as may be connected
 _NOTHING = Subscription(())
 
 
@@ -71,13 +73,17 @@ class _Entry:
         if not identity.name:
             return _NOBODY in self.who
         groups = {f"{_GROUP}{each}" for each in identity.groups}
-        return any(each in groups or (each != _NOBODY and fnmatchcase(identity.name, each)) for each in self.who)
+        return any(each in groups if each.startswith(_GROUP) else self._names(each, identity) for each in self.who)
+
+    @staticmethod
+    def _names(pattern: str, identity: Principal) -> bool:
+        return pattern != _NOBODY and fnmatchcase(identity.name, pattern)
 
 
 class RightsFile:
     def __init__(self, entries: Iterable[_Entry]) -> None:
         self._entries = tuple(entries)
-        self._known: dict[tuple[str, tuple[str, ...]], Right] = {}  # one for each identity that has come
+        self._known = lru_cache(_KNOWN_MAX)(self._right)
 
     def has_any(self, identity: Principal) -> bool:
         """Whether anything at all is allowed to it."""
@@ -85,16 +91,16 @@ class RightsFile:
 
     def of(self, identity: Principal) -> Right:
         """What it may do: nothing, if no entry means it."""
-        key = identity.name, identity.groups
-        if key not in self._known:
-            meant = [each for each in self._entries if each.means(identity)]
-            self._known[key] = Right(
-                _any_of([each.publish for each in meant], identity.name),
-                _any_of([each.subscribe for each in meant], identity.name),
-                any(each.narrow for each in meant),
-                any(each.digests for each in meant),
-            )
-        return self._known[key]
+        return self._known(Principal(identity.name, identity.groups))
+
+    def _right(self, identity: Principal) -> Right:
+        meant = [each for each in self._entries if each.means(identity)]
+        return Right(
+            _any_of([each.publish for each in meant], identity.name),
+            _any_of([each.subscribe for each in meant], identity.name),
+            any(each.narrow for each in meant),
+            any(each.digests for each in meant),
+        )
 
 
 def _any_of(conditions: Iterable[str], name: str) -> Subscription:

@@ -21,6 +21,7 @@ _LEEWAY_S = 5  # by which clocks may differ
 _ALGORITHMS = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}  # of a key that does not name its own
 _KEYS_MAX = 100  # in a file; a token that does not name its key is tried with each
 _GROUPS_MAX = 100
+_FOREVER_S = 2**53  # a number of seconds; larger ones do not fit into a float
 
 
 class TokenKeys:
@@ -37,7 +38,7 @@ class TokenKeys:
 
         try:
             kid = jwt.get_unverified_header(token).get("kid")
-        except jwt.PyJWTError as problem:
+        except (jwt.PyJWTError, ValueError) as problem:  # of texts that are no UTF-8 as well
             raise PeerError(f"no token: {problem}") from None
         why = "no known key has signed it"
         for name, algorithm, key in self._keys:
@@ -68,7 +69,7 @@ def _identity_untrusted(claims: Mapping[str, Any]) -> Principal:
         raise PeerError("its token is not valid: `sub` is not the name of a client")
     if not isinstance(groups, list) or len(groups) > _GROUPS_MAX or not all(isinstance(each, str) for each in groups):
         raise PeerError("its token is not valid: `groups` is not a list of names")
-    return Principal(name, tuple(groups), float(claims["exp"]))
+    return Principal(name, tuple(groups), float(min(int(claims["exp"]), _FOREVER_S)))
 
 
 def read_token_keys(path: Path) -> TokenKeys:
