@@ -41,6 +41,34 @@ async def test_stopping_between_two_attempts_is_the_end_of_them(monkeypatch: pyt
     assert (store.attempts, told) == (attempts, ["the disk is full; retrying"])
 
 
+class Memory:
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, changes: Sequence[str]) -> None:
+        self.written += changes
+
+    def close(self) -> None: ...
+
+
+@live
+async def test_whoever_fails_when_told_that_something_is_safe_does_not_end_the_writing() -> None:
+    store, failures, told = Memory(), list[object](), list[int]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context["exception"]))
+    writing: Committer[str] = Committer(store, lambda text: None)
+
+    def on_safe(token: int) -> None:
+        told.append(token)
+        raise KeyError(token)
+
+    writing.on_safe = on_safe
+    for token in (1, 2):
+        writing.persist((f"change {token}",), token)
+        await until(lambda token=token: token in told)  # type: ignore[misc]
+    assert store.written == ["change 1", "change 2"] and len(failures) == 2
+    await writing.finish()
+
+
 class Slow:
     """Writes when it is told to, and remembers each transaction."""
 

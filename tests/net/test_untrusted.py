@@ -3,16 +3,19 @@
 import asyncio
 import gc
 import socket
+from pathlib import Path
 from random import Random
 
 import psutil
 import pytest
 
-from holdfast.model.messages import Delta
+from holdfast.model.messages import Delta, NodeKind
 from holdfast.net import datagram
 from holdfast.net.address import Address
 from holdfast.net.node import BrokerNode
-from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
+from holdfast.net.tcp import TcpWire
+from holdfast.trust.settings import TrustSettings
+from holdfast.wire.signals import AskPast, Challenge, Hello, Ping, Refusal, Welcome, encode_signal
 from tests.net.harness import fails, lab, live, settled, until
 from tests.net.raw import RawPeer
 from tests.wire.test_untrusted import FRAMES, mutilated
@@ -130,6 +133,42 @@ async def test_pings_from_somebody_who_does_not_read_cost_nothing() -> None:
                     await raw.writer.drain()
             await raw.writer.drain()
             await works(broker, net)
+
+
+@live
+async def test_questions_about_the_past_from_somebody_who_does_not_read_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with lab() as net:
+        broker = await net.broker("b" * 200)  # which answers that it keeps none, with its name
+        async with RawPeer(broker.listening[0]) as raw:
+            await raw.greet()
+            wire, asked = broker._sessions["raw"].wire, list[AskPast]()
+            assert isinstance(wire, TcpWire)
+            answer = broker._history.on_ask
+            monkeypatch.setattr(broker._history, "on_ask", lambda *given: (asked.append(given[1]), answer(*given)))
+            for token in range(40_000):
+                raw.signal(AskPast(token, "n = 1", 0, 0))
+                if token % 1_000 == 0:
+                    await raw.writer.drain()
+            await until(lambda: len(asked) == 40_000)
+            await works(broker, net)
+            assert wire._transport.get_write_buffer_size() < 2 * 2**20  # more than fits is not answered
+
+
+@pytest.mark.parametrize("kind", ["client", "broker"])
+@live
+async def test_who_says_hello_again_and_again_is_not_answered_for_ever(kind: NodeKind, tmp_path: Path) -> None:
+    (tmp_path / "broker.key").write_text("00" * 16)
+    trust = TrustSettings(broker_key=tmp_path / "broker.key")  # a broker is asked for a proof, and gives none
+    async with lab() as net:
+        broker = await net.broker("b1", trust=trust)
+        async with RawPeer(broker.listening[0]) as raw:
+            raw.signal(Hello("raw", kind, 1))
+            assert isinstance(await raw.heard_signal(), Welcome if kind == "client" else Challenge)
+            raw.signal(Hello("raw", kind, 1))
+            assert await raw.closed()
+        await until(lambda: broker.counters.bad_frames == 1)
 
 
 async def feed_stream(broker: BrokerNode, frames: int, seed: int) -> None:

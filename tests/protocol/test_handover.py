@@ -22,7 +22,7 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Received, Send
+from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Persisted, Received, Send
 from holdfast.protocol.hops.failure_detector import FailureDetector
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
@@ -31,7 +31,7 @@ from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
 from holdfast.protocol.stack import new_broker
-from holdfast.protocol.store_changes import Knows, Learned, Stored
+from holdfast.protocol.store_changes import Knows, Learned, Opened, Stored
 from holdfast.protocol.tables import digest_of
 from tests.protocol.stored_network import Line
 
@@ -319,6 +319,42 @@ def test_a_client_that_comes_back_without_saying_what_it_takes_gets_events_all_t
     assert is_kept(published_after(5))  # the same life
     assert not is_kept(published_after(6))
     assert is_kept(published_after(7, StoredAck(0, 0)))
+
+
+def test_what_was_stored_for_a_client_that_has_gone_is_not_handed_over_to_it_when_it_is_back() -> None:
+    """Both its lives want events while nothing is safe yet; the numbers of the second begin anew."""
+    broker, at_once = storing("subscriptions", c="client", p="client"), 5
+    written: list[Persist] = []
+
+    def said(sender: str, *messages: Message) -> None:
+        effects = broker.receive(sender, messages, at_once)
+        written.extend(each for each in effects if isinstance(each, Persist))
+
+    def wants() -> tuple[Message, ...]:
+        beat, wanted = Heartbeat(1, ((0, 0),) * 2, kind="client"), Delta("subscriptions", 1, ("n > 0",), ())
+        return StoredAck(0, 0), beat, wanted
+
+    said("c", *wants())
+    said("p", *(Publish(Publication("p", n, n, None, {"n": 1})) for n in (1, 2, 3)))
+    said("c", Detach(), *wants()[1:], StoredAck(0, 0))
+    said("p", Publish(Publication("p", 4, 4, None, {"n": 1})))
+    handed: list[Handover] = []
+    for each in written:
+        effects = broker.handle(Persisted(each.token), at_once)
+        handed += [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, Handover)]
+    assert [(each.seq, each.publication.seq) for each in handed] == [(1, 4)]
+    streams = [change.stream for each in written for change in each.changes if isinstance(change, Opened)]
+    assert len(set(streams)) == len(streams) == 2  # also of one instant
+
+
+def test_what_was_stored_of_one_stream_is_not_acknowledged_in_the_next() -> None:
+    broker = storing("subscriptions", p="client")
+    first = broker.receive("p", [Handover(7, n, 1, False, None) for n in (1, 2, 3)], 2)
+    broker.receive("p", [Handover(8, 1, 1, False, None)], 3)
+    (persist,) = [each for each in first if isinstance(each, Persist)]
+    effects = broker.handle(Persisted(persist.token), 4)
+    acks = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, StoredAck)]
+    assert all((each.stream, each.seq) in ((7, 3), (8, 0)) for each in acks)
 
 
 @pytest.mark.parametrize(

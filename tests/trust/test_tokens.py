@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from holdfast.cli import main
 from holdfast.model.errors import InputError, PeerError, TransportError
+from holdfast.model.messages import Delta, Heartbeat
 from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.tls import TlsFiles
@@ -20,7 +21,9 @@ from holdfast.trust.authority import DevelopmentAuthority
 from holdfast.trust.identity import Principal
 from holdfast.trust.settings import TrustSettings
 from holdfast.trust.token import read_token_keys
+from holdfast.wire.signals import LEVEL, Hello, Welcome
 from tests.net.harness import QUICK, Lab, fails, lab, live, settled, until, values
+from tests.net.raw import RawPeer
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +168,27 @@ async def test_a_connection_ends_with_its_token_and_goes_on_with_a_new_one(
         assert client.connections == 1  # the same session
         await client.publish({"n": 1})
         assert values([await anext(wanted)]) == [1]
+
+
+@live
+async def test_who_does_not_read_is_not_connected_for_longer_than_its_token(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.net.session._LINGER_S", 0.05)
+    async with lab() as net:
+        broker = await broker_with_tokens(net, keys)
+        publisher = await net.client(broker, name="feed", token=str(keys / "feed.token"))
+        async with RawPeer(broker.listening[0]) as peer:
+            peer.signal(Hello("desk", "client", 1, level=LEVEL, token=(keys / "desk.token").read_text().strip()))
+            assert isinstance(await peer.heard_signal(), Welcome)
+            peer.say(Heartbeat(1, ((0, 0), (0, 0)), kind="client"), Delta("subscriptions", 1, ("TRUE",), ()))
+            session = broker._sessions["desk"]
+            while session.link is None or session.link.wire_writable:  # until nothing more fits
+                await publisher.publish({"n": 1}, bytes(100_000))
+            monkeypatch.setattr("holdfast.net.session.time", lambda: 1e12)
+            session._check_expiry()
+            await session.ended
+            assert "desk" not in broker.neighbours
 
 
 @live

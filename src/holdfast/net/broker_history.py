@@ -47,7 +47,7 @@ class BrokerHistory:
         self._machine = machine
         self._log = log
         self._keeper: HistoryKeeper | None = None
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: dict[Session, asyncio.Task[None]] = {}
 
     async def open(self) -> None:
         """An InputError when the history cannot be kept."""
@@ -85,18 +85,25 @@ class BrokerHistory:
         return {} if self._keeper is None else self._keeper.gauges()
 
     def on_ask(self, session: Session, ask: AskPast) -> None:
-        answering = asyncio.create_task(self._answer(session, ask))
-        self._answering.add(answering)
-        answering.add_done_callback(self._answering.discard)
+        """One question at a time, and the next one when the client has room for an answer."""
+        if session in self._answering:
+            return self._tell(session, Past(ask.token, refused="it has asked already, and is not answered yet"))
+        answering = self._answering[session] = asyncio.create_task(self._answer(session, ask))
+        answering.add_done_callback(lambda _: self._answering.pop(session))
 
     async def _answer(self, session: Session, ask: AskPast) -> None:
         assert session.link is not None
         client = session.link.name
+        await session.link.room()
         if self._keeper is None:
             past = Past(ask.token, refused=f"{self._settings.name} keeps none; start it with --history FOLDER")
         else:
             past = await self._keeper.answer(client, ask, lambda wanted: self._admitted(client, wanted))
-        if session.phase is Phase.OPEN:
+            await session.link.room()
+        self._tell(session, past)
+
+    def _tell(self, session: Session, past: Past) -> None:
+        if session.phase is Phase.OPEN and session.link is not None and session.link.wire_writable:
             session.wire.send(encode_signal(past))
 
     def _admitted(self, client: str, wanted: Subscription) -> Subscription:

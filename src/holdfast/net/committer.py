@@ -72,8 +72,8 @@ class Committer(Generic[C]):
             if not written:
                 return
             self._writing = 0
-            if not self._stopped:
-                self.on_safe(token)
+            if not self._stopped:  # in a turn of its own: whatever fails there, what comes next is written
+                asyncio.get_running_loop().call_soon(self.on_safe, token)
         self._working = None
 
     async def _write_until_written(self, changes: Sequence[C]) -> bool:

@@ -263,9 +263,14 @@ class Link:
             if self.writable:
                 await asyncio.sleep(0)  # it will be written when the loop turns
             else:
-                waiter = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
-                await waiter
+                await self.room()
+
+    async def room(self) -> None:
+        """Wait until the wire takes more, or the link is gone."""
+        while not self.writable and not self.ended:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

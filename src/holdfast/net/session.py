@@ -54,6 +54,7 @@ Told = Missed | Mark | Denied | Past
 _GREETING_S = 5.0  # who has not said hello by then never will
 _REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
 _UNANSWERED_S = 1.0  # four pings, or a heartbeat: at 20 % loss one in fifty living nodes gets none of them answered
+_LINGER_S = 30.0  # for what was handed over to leave: whoever does not read would stay connected for ever
 _EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
 _PING = encode_signal(Ping(0))
 
@@ -205,6 +206,7 @@ class Session:
             self.wire.abort()
         else:
             self.wire.close()
+            self._timers.append(self._loop.call_later(_LINGER_S, self.wire.abort))
 
     # The greeting --------------------------------------------------------------------------------
 
@@ -226,6 +228,8 @@ class Session:
 
     def challenge(self) -> None:
         """Ask whoever has dialled us to prove that it has the key of the brokers."""
+        if self._challenge and self.wire.reliable:  # nothing was lost; who says hello for ever is not answered for ever
+            raise PeerError("a hello without the proof that was asked for")
         self._challenge = self._nonce
         self.wire.send(encode_signal(Challenge(self._nonce)))
 
@@ -355,7 +359,7 @@ class Session:
                 self._owner.on_told(signal)
             case AskPast() if self.link is not None and self.link.kind == "client":
                 self._owner.on_ask_past(self, signal)
-            case Hello() if _again(signal, self.far):
+            case Hello() if not self.wire.reliable and _again(signal, self.far):
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated

@@ -42,6 +42,7 @@ from holdfast.protocol.effects import (
 from holdfast.protocol.hops.absent_clients import Away
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_control
+from holdfast.protocol.hops.safe_then import SafeThen
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.hops.store_admission import has_own_part, shared_part
 from holdfast.protocol.node import BrokerLayer
@@ -68,15 +69,6 @@ _NEVER_US = 2**62
 _GIVE_UP_PARTS = 10  # what is kept for who is away is given up a tenth at a time, not with every event
 
 
-class _SafeThen:
-    """What may happen once some changes are safe."""
-
-    def __init__(self) -> None:
-        self.ack: dict[str, int] = {}  # neighbour -> how far we have taken what it handed over
-        self.kept: dict[str, int] = {}  # neighbour -> how far what we have for it may be handed over
-        self.effects: list[Effect] = []
-
-
 class DurableLayer(BrokerLayer[CoreBroker]):
     def __init__(self, broker: CoreBroker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
@@ -89,11 +81,12 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         self._early = 0  # events that have come before others that are missing
         self._for_clients = 0  # of those that are kept, events that some client has not taken
         self._body = 0  # the last number given to one
+        self._stream = 0  # the last that was opened
         self._token = 0
         self._changes: list[Change] = []  # not yet handed to the store
         self._urgent = False  # somebody waits for them
-        self._safe_then = _SafeThen()  # what may happen when they are safe
-        self._waiting: deque[tuple[int, _SafeThen]] = deque()  # the same for what the store has, by token
+        self._safe_then = SafeThen()  # what may happen when they are safe
+        self._waiting: deque[tuple[int, SafeThen]] = deque()  # the same for what the store has, by token
         self._heard_us: dict[str, int] = {}
         self._away = Away(settings, dict(stored.gave_up))
         self._due_us = _NEVER_US  # of handing over; never late, sometimes early
@@ -120,6 +113,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             if each.at is not None:
                 self._incoming[name] = Incoming(self._settings.window, *each.at)
             if each.stream is not None:
+                self._stream = max(self._stream, each.stream)
                 outgoing = self._outgoing[name] = Outgoing(each.stream, self._settings, each.kind == "client")
                 outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used, each.partly)
                 if len(outgoing):
@@ -195,7 +189,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             self._token += 1
             self._waiting.append((self._token, self._safe_then))
             effects.append(Persist(self._token, tuple(self._changes)))
-            self._changes, self._safe_then, self._urgent = [], _SafeThen(), False
+            self._changes, self._safe_then, self._urgent = [], SafeThen(), False
         return effects
 
     def _on_persisted(self, token: int, now_us: int) -> list[Effect]:
@@ -203,14 +197,15 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         while self._waiting and self._waiting[0][0] <= token:
             _, then = self._waiting.popleft()
             effects += then.effects
-            for name, seq in then.ack.items():
+            for name, (stream, seq) in then.ack.items():
                 incoming = self._incoming.get(name)
-                if incoming is not None:
+                if incoming is not None and incoming.stream == stream:
                     incoming.stored = max(incoming.stored, seq)
                     effects.append(Send(name, incoming.ack))
-            for name, seq in then.kept.items():
-                if name in self._outgoing:
-                    effects += self._hand_over(name, self._outgoing[name].release(seq, now_us))
+            for name, (stream, seq) in then.kept.items():
+                outgoing = self._outgoing.get(name)
+                if outgoing is not None and outgoing.stream == stream:
+                    effects += self._hand_over(name, outgoing.release(seq, now_us))
         return effects
 
     # What comes ----------------------------------------------------------------------------------
@@ -250,7 +245,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             if each is not None:
                 effects += self._route(self.inner.handle(Received(sender, each), now_us), now_us)
         self._changes.append(At(sender, incoming.stream, incoming.accepted))
-        self._safe_then.ack[sender] = incoming.accepted
+        self._safe_then.ack[sender] = incoming.stream, incoming.accepted
         self._urgent = True
         return effects
 
@@ -416,10 +411,11 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             outgoing = self._outgoing.get(name)
             if outgoing is None:
                 to_client = self.inner.kind_of(name) == "client"
-                outgoing = self._outgoing[name] = Outgoing(max(1, now_us), self._settings, to_client)  # 0: attaches
+                self._stream = max(now_us, self._stream + 1)  # two of an instant are not the same; 0: attaches
+                outgoing = self._outgoing[name] = Outgoing(self._stream, self._settings, to_client)
                 self._changes.append(Opened(name, outgoing.stream))
             seq = outgoing.put(kept)
-            self._safe_then.kept[name] = seq
+            self._safe_then.kept[name] = outgoing.stream, seq
             to.append((name, seq))
         self._for_clients += kept.events if kept.clients else 0
         self._changes.append(Keep(self._body, now_us, message, tuple(to)))
