@@ -1,4 +1,4 @@
-"""Whatever happens to the files of a gateway or of MQTT sessions, nothing is read from them that was not written.
+"""Whatever happens to the files of a gateway, of a history or of MQTT sessions, nothing is read that was not written.
 
 The broker's own store has the same test in the kit of all stores (`StoreKit`, `TestManyDamages`).
 """
@@ -15,9 +15,12 @@ import pytest
 
 from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import EventToPublish, Part, decode_outgoing
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
+from holdfast.store.history import History
 from holdfast.store.log import Log, Retention
-from holdfast.store.logged import encode_row
+from holdfast.store.logged import Logged, encode_row
 from holdfast.store.note_file import NoteFile
 from holdfast.testing.stores import damaged
 
@@ -46,6 +49,46 @@ class GatewayLog:
             return list(map(bytes, log.read(log.oldest, log.end, 2**40)))
         finally:
             log.close()
+
+    def is_part(self, found: Content, versions: list[Content]) -> bool:
+        return found in versions or not found  # a write that was cut short is cut off
+
+
+class Past:
+    """A history, whose zone maps say where to look."""
+
+    retention = Retention(keep_bytes=64 * 1024, segment_bytes=2_048)
+    conditions = ("TRUE", "n < 3", "n > 190", "who = 'p7'", "who LIKE 'p1%' AND n BETWEEN 50 AND 99")
+
+    def write(self, folder: Path) -> Iterator[Content]:
+        history = History(folder, ID, self.retention, 0)
+        kept: list[dict[str, Any]] = []
+        for number in range(40):
+            events = [{"n": number * 5 + each, "who": f"p{(number * 5 + each) % 20}"} for each in range(5)]
+            rows = [Logged("p", each["n"] + 1, 1, 1, "original", each, b"x" * 20) for each in events]  # type: ignore[arg-type, operator]
+            history.append(rows, 1)
+            kept += events
+            yield list(kept)
+        history.close()
+
+    def read(self, folder: Path) -> Content:
+        history = History(folder, ID, self.retention, 0)
+        try:
+            everything, *others = [self._found(history, parse(each)) for each in self.conditions]
+        finally:
+            history.close()
+        for condition, found in zip(self.conditions[1:], others, strict=True):
+            assert found == [each for each in everything if parse(condition).matches(each)]  # nothing is hidden
+        return everything
+
+    def _found(self, history: History, wanted: Subscription) -> list[Any]:
+        found: list[Any] = []
+        at, end = history.log.oldest, history.log.end
+        while at < end:
+            part = history.search(wanted, at, end, 0, 1_000, 2**20)
+            found += [dict(each.attributes) for each in part.events]
+            at = part.next
+        return found
 
     def is_part(self, found: Content, versions: list[Content]) -> bool:
         return found in versions or not found  # a write that was cut short is cut off
@@ -104,7 +147,7 @@ class MqttNotes:
         return found.items() <= versions[-1].items()  # what is damaged is left out
 
 
-KINDS: list[Callable[[], Any]] = [GatewayLog, Ledger, MqttNotes]
+KINDS: list[Callable[[], Any]] = [GatewayLog, Past, Ledger, MqttNotes]
 
 
 def hurt(files: dict[Path, bytes], dice: Random) -> dict[Path, bytes]:

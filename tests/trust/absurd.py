@@ -41,7 +41,7 @@ _SIZES = [0] * 8 + [1] * 8 + [2, 2, 3, 17]
 _EDGES = [0, 1, 2, 3, 7, 255, 2**31, 2**32, 2**53, 2**62 - 1, 2**62, 2**63 - 1, 1_800_000_000_000_000]
 
 
-_ANY_TIME = ("Ping", "Pong", "Missed", "Mark", "Denied")  # the other signals end a connection
+_ANY_TIME = ("Ping", "Pong", "Missed", "Mark", "Denied", "AskPast")  # the other signals end a connection
 _OF_CLIENTS = ("Publish", "Batch", "Delta", "Snapshot", "Heartbeat", "Handover", "Numbered", "Detach", "Stamped")
 
 

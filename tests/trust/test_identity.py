@@ -8,6 +8,8 @@ from holdfast.model.errors import TransportError
 from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
+from holdfast.trust.certificate import certified
+from holdfast.trust.identity import Principal
 from holdfast.trust.settings import TrustSettings
 from holdfast.wire.signals import Challenge, Hello, Refusal, Welcome
 from tests.net.certificates import Authority
@@ -149,6 +151,19 @@ async def test_a_certificate_is_for_its_name_and_what_lies_below(authority: Auth
         for name in ("feed", "desk-7", "b1"):
             problem = await fails(connect(address, name=name, settings=QUICK, **files).__aenter__(), TransportError)
             assert "its certificate is for desk" in problem or "this broker itself" in problem
+
+
+@pytest.mark.parametrize("name", ["*", "d*", "desk\0.x", "ｄesk", "DESK", "desk "])
+def test_a_common_name_is_read_letter_by_letter(name: str) -> None:
+    shown = certified({"subject": ((("commonName", name),),)})
+    assert shown.identity("client", "desk") is shown.identity("broker", "desk") is None
+    assert shown.identity("client", name) == Principal(name)
+
+
+def test_a_uri_may_be_for_all_names_that_begin_so_and_is_no_host_name() -> None:
+    shown = certified({"subjectAltName": (("URI", "holdfast:client:desk-*"),)})
+    assert shown.identity("client", "desk-7") == Principal("desk-7") and shown.identity("broker", "desk-7") is None
+    assert certified({"subjectAltName": (("DNS", "holdfast:broker:b1"),)}).identity("broker", "b1") is None
 
 
 @live

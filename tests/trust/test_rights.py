@@ -8,13 +8,14 @@ import pytest
 
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.messages import Deliver, Delta, Detach, Heartbeat, Publication, Publish
+from holdfast.model.messages import Deliver, Delta, Detach, Heartbeat, Publication, Publish, ReplicaRequest
 from holdfast.net.client import Client
 from holdfast.net.connecting import connect
 from holdfast.net.denials import Denial
 from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.recovery.control import Repair, Repaired, encoded, labels
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.trust.authority import DevelopmentAuthority
 from holdfast.trust.identity import ANONYMOUS, Principal
 from holdfast.trust.rights import read_rights, rights_of
@@ -270,6 +271,27 @@ async def test_a_client_does_not_become_a_broker_by_its_heartbeat(keys: Path, tm
 
 
 @live
+async def test_a_client_does_not_become_a_broker_by_standing_in_for_one(keys: Path, tmp_path: Path) -> None:
+    """Also when its broker has forgotten it, and knows of no client of that name."""
+    async with lab() as net:
+        place = await Place(net, keys, tmp_path).start(replication=ReplicationSettings())
+        trust = TrustSettings(broker_key=keys / "broker.key")
+        peers = {"b1": place.broker.listening[0]}
+        other = await net.broker("b2", peers=peers, replication=ReplicationSettings(), trust=trust)
+        await place.broker.connected_to("b2")
+        async with RawPeer(place.broker.listening[0]) as peer:
+            peer.signal(Hello("anonymous.x", "client", 1, level=LEVEL))
+            assert isinstance(await peer.heard_signal(), Welcome)
+            beat = Heartbeat(1, ((0, 0), (0, 0)), kind="client")
+            peer.say(beat, Detach(), ReplicaRequest(2**50, "b2", "basic", "failover"))
+            await until(lambda: place.broker.counters.incidents.get("unexpected_message"))
+            assert place.broker._machine.kind_of("anonymous.x") is None
+            peer.say(beat)
+            await until(lambda: place.broker._machine.kind_of("anonymous.x") == "client")
+        assert other.neighbours == ("b1",)
+
+
+@live
 async def test_a_durable_client_gets_what_was_stored_for_it_within_its_right(keys: Path, tmp_path: Path) -> None:
     from holdfast.protocol.hops.settings import HopSettings
 
@@ -302,6 +324,7 @@ async def test_a_durable_client_gets_what_was_stored_for_it_within_its_right(key
         ("[[right]]\nwho = 'a'\npublish = 'a <'", "right 1: publish: line 1, column 4"),
         ("[[right]]\nwho = 'a'\nnarrow = 1", "narrow: expected true or false"),
         ("[[right", "cannot be read"),
+        (f"a = {'[' * 5_000}", "cannot be read"),
     ],
 )
 def test_a_wrong_rights_file_is_refused_with_all_that_is_wrong(tmp_path: Path, text: str, why: str) -> None:

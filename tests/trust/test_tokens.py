@@ -139,7 +139,9 @@ def test_groups_come_with_the_token(keys: Path) -> None:
     assert found == Principal("desk", ("traders",), found.expires_s)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"keys": []}', '{"keys": [{"kty": "XYZ"}]}', '{"keys": [7]}', "[]"])
+@pytest.mark.parametrize(
+    "text", ["", "[" * 50_000, "{}", '{"keys": []}', '{"keys": [{"kty": "XYZ"}]}', '{"keys": [7]}', "[]"]
+)
 def test_a_file_that_holds_no_keys_is_an_input_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys.json").write_text(text)
     with pytest.raises(InputError, match="token keys"):

@@ -11,7 +11,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.books.tally import Tally
-from holdfast.model.messages import Batch, Heartbeat, Message, NodeKind, Publication, Publish, with_statement
+from holdfast.model.messages import (
+    Batch,
+    Heartbeat,
+    Message,
+    NodeKind,
+    Publication,
+    Publish,
+    ReplicaRequest,
+    Retired,
+    with_statement,
+)
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
@@ -53,6 +63,7 @@ from holdfast.wire.signals import LISTS, STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
+_OF_BROKERS = (ReplicaRequest, Retired)  # of those that we may not know yet, or not any more
 _NO_FRAME: tuple[list[Message], bytes] = [], b""
 
 
@@ -132,6 +143,9 @@ class Driver:
             messages = self._one_by_one(messages)
             for message in messages:
                 self._tally(classify(message)[0]).received += 1
+        if link is not None and link.kind == "client" and any(type(each) in _OF_BROKERS for each in messages):
+            self.report(Incident("unexpected_message", sender))  # what it is was settled when it came
+            messages = [each for each in messages if type(each) not in _OF_BROKERS]
         before = self.counters.received
         for at, message in enumerate(messages):
             self.counters.received += len(message.seqs) if type(message) is Batch else 1

@@ -2,7 +2,8 @@
 
 A name of the type URI in the certificate (subjectAltName) says what the owner is, and its name: `holdfast:broker:b1`,
 `holdfast:client:desk`. A name may end in `*`, for any name that begins so. A certificate without such a URI is for the
-node that its common name (CN) gives, and does not say whether that is a broker. Organisational units (OU) are groups.
+node that its common name (CN) gives, letter by letter, and does not say whether that is a broker. Organisational units
+(OU) are groups.
 """
 
 import ssl
@@ -29,7 +30,7 @@ class Certified:
         """Who a node of this kind and name is; None when the certificate is for others."""
         for of, name in self.names:
             if of in (None, kind):
-                if name.endswith("*") and node.startswith(name[:-1]):
+                if of is not None and name.endswith("*") and node.startswith(name[:-1]):
                     return Principal(node, self.groups)
                 if node == name or (kind == "client" and may_be_called(name, node)):
                     return Principal(name, self.groups)

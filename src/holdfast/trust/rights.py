@@ -125,7 +125,7 @@ def read_rights(path: Path) -> RightsFile:
     """The rights in a file; an InputError with all that is wrong with it."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InputError(f"rights {path}: cannot be read: {problem}") from None
     return rights_of(given, f"rights {path}")
 

@@ -101,7 +101,7 @@ def signers_in(path: Path) -> dict[str, list[str]]:
     """The public keys in a file, as they stand there."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InputError(f"signers {path}: cannot be read: {problem}") from None
     if not isinstance(given, Mapping):
         raise InputError(f'signers {path}: expected names with lists of keys, {{"feed": ["..."]}}')

@@ -78,7 +78,7 @@ def read_token_keys(path: Path) -> TokenKeys:
         import jwt  # noqa: PLC0415
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InputError(f"token keys {path}: cannot be read: {problem}") from None
     listed = given.get("keys") if isinstance(given, dict) else None
     if not isinstance(listed, list) or not 0 < len(listed) <= _KEYS_MAX:
