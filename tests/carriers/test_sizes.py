@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 import holdfast
+from holdfast.carriers.addresses import features_of
 from holdfast.carriers.json_body import json_message, read_json_untrusted
 from holdfast.carriers.memory import MemoryBus
+from holdfast.carriers.servers import SERVERS
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publication
 from tests.carriers.riding import BEST_EFFORT, STRICT, client, numbers, taken
@@ -70,3 +72,10 @@ def test_what_is_misspelt_is_named(address, wrong, said):
     with pytest.raises(InputError) as problem:
         holdfast.connect(address, **wrong)
     assert said in str(problem.value)
+
+
+def test_a_bus_is_known_by_its_name_in_a_file_and_by_its_scheme():
+    assert all(features_of(bus).module == bus for bus in SERVERS)
+    assert features_of("amqps") == features_of("rabbitmq")
+    with pytest.raises(InputError, match="there are nats, mqtt, redis, rabbitmq, zenoh, stomp"):
+        features_of("kafka")

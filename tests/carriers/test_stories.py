@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.carriers.carrier import BusMessage
+from holdfast.carriers.lane_book import LaneBook
 from holdfast.carriers.memory import MemoryBus
-from holdfast.carriers.stub import PLAIN
-from holdfast.language.lanes import exactly
+from holdfast.carriers.stub import PLAIN, BusTerms, StubBroker
+from holdfast.language.lanes import Template, exactly
 from holdfast.testing.carriers import Rider
 from tests.carriers.riding import BEST_EFFORT, RECOVERS, STRICT, client, numbers, taken, twice
 
@@ -90,6 +91,50 @@ def test_the_first_and_the_last_event_of_a_publisher_are_recovered_as_well():
             await published(pub, events(10))
             await pub.flush()
             bus.loss_ratio = 0.0
+            return numbers(await taken(mine, 10))
+
+    assert asyncio.run(story()) == list(range(10))
+
+
+def test_what_is_lost_is_recovered_though_events_tell_of_earlier_ones():
+    """Who first hears of a publisher from a digest has it tell of events in events, which then travel one by one."""
+
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, "sub") as sub, client(bus, "pub") as pub:
+            mine = sub.subscribe("n >= 0")
+            await sub.flush()
+            bus.loss_ratio, bus.spares = 1.0, lambda message: message.lane != ("plant",)
+            await published(pub, events(1))
+            assert numbers(await taken(mine, 1)) == [0]  # by repair
+            bus.loss_ratio = 0.2
+            for each in events(400, 1):
+                await pub.publish(each)
+                if each["n"] % 7 == 0:
+                    await asyncio.sleep(0.03 if each["n"] % 100 == 0 else 0)  # a digest, or a frame
+            bus.loss_ratio = 0.0
+            return numbers(await taken(mine, 400)), sub.losses().take()
+
+    assert asyncio.run(story()) == (list(range(1, 401)), [])
+
+
+@pytest.mark.parametrize("body", ["native", "json"])
+def test_what_a_broken_connection_kept_from_leaving_is_recovered_on_its_lane(body):
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, "sub", STRICT, LANES, body) as sub, client(bus, "pub", STRICT, LANES, body) as pub:
+            mine = sub.subscribe("site = 's1' AND kind = 't'")
+            await sub.flush()
+            one = {"site": "s1", "kind": "t"}
+            await pub.publish({"n": 0, **one})
+            await pub.flush()
+            own = bus.carriers[-1]
+            for n in range(1, 6):
+                await pub.publish({"n": n, **one})
+            own.break_off("the publisher's connection broke")  # before the event loop has turned
+            for n in range(6, 10):
+                await pub.publish({"n": n, **one})
+                await asyncio.sleep(0)
             return numbers(await taken(mine, 10))
 
     assert asyncio.run(story()) == list(range(10))
@@ -232,6 +277,17 @@ def test_garbage_on_a_lane_harms_nobody():
     got, broker = asyncio.run(story())
     assert got == [0, 1, 2]
     assert broker is not None
+
+
+@pytest.mark.parametrize("about", ["rogue 5 1 5 - n", "rogue 5 1 5 - at", "rogue 5 1 5 - %ff", "rogue 5 1 5 x -", "x"])
+@pytest.mark.parametrize("in_header", [True, False])
+def test_a_header_that_does_not_fit_its_event_is_counted_and_nothing_else(about, in_header):
+    """Such as that of an event whose payload somebody on the way has rewritten."""
+    payload = b'{"n": 1}' if in_header else json.dumps({"n": 1, "~holdfast": about}).encode()
+    terms = BusTerms("plant", Template("", "plant"), "json", True, True)
+    stub = StubBroker("sub", terms, LaneBook(False), True, 0)
+    assert stub.on_bus(BusMessage(("plant",), payload, {"Holdfast": about} if in_header else {})) == []
+    assert stub.bad == 1
 
 
 def test_what_order_lets_go_together_does_not_overflow_a_queue_that_pushes_back():

@@ -114,5 +114,14 @@ def test_spark_finds_the_same_in_the_trace(tmp_path, capsys):
 def test_a_bus_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(SERVERS["redis"], "missing", staticmethod(lambda: "redis-server is not installed"))
     network = parse_text(FILE.replace("BUS", "redis"))
-    with pytest.raises(InputError, match="redis-server is not installed, and the file gives no address"):
+    with pytest.raises(InputError, match=r"redis-server is not installed, and carrier\.address names none"):
         hosts(network, None, impairments(3), Clock(), LiveBooks(None))
+
+
+def test_faults_of_a_server_that_was_there_before_are_refused():
+    """A trace would tell of a crash that never was."""
+    address = {"carrier.address": "nats://127.0.0.1:4222"}
+    network = parse_text(FILE.replace("BUS", "nats") + CRASH, settings=address)
+    with pytest.raises(InputError, match=r"crash of the bus at nats://127.0.0.1:4222, which was there before this run"):
+        hosts(network, None, impairments(3), Clock(), LiveBooks(None))
+    hosts(parse_text(FILE.replace("BUS", "nats"), settings=address), None, impairments(3), Clock(), LiveBooks(None))

@@ -86,6 +86,7 @@ def test_all_wrong_settings_are_told_at_once() -> None:
         ("k='a=b'", "a=b"),
         ("k=destinations", "destinations"),
         ("k=link-down", "link-down"),
+        ("k=nats+tls://user:word@127.0.0.1:4222/a?b=c", "nats+tls://user:word@127.0.0.1:4222/a?b=c"),
         ("k=2024-05-01", date(2024, 5, 1)),
         ("k=inf", float("inf")),
     ],

@@ -89,10 +89,12 @@ def bus_address(text: str) -> BusAddress:
 
 
 def features_of(kind: str) -> BusKind:
-    """What a bus can do, by the scheme of its addresses."""
-    if kind not in _KINDS:
-        raise InputError(f"{kind!r} is no carrier; there are {', '.join(_KINDS)}")
-    return _KINDS[kind]
+    """What a bus can do, by its name in a network file or by the scheme of its addresses."""
+    by_name = {each.module: each for each in _KINDS.values()}
+    found = by_name.get(kind) or _KINDS.get(kind)
+    if found is None:
+        raise InputError(f"{kind!r} is no carrier; there are {', '.join(by_name)}")
+    return found
 
 
 def carrier_of(address: BusAddress) -> Callable[[], BusCarrier]:

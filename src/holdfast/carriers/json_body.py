@@ -71,7 +71,7 @@ def read_json_untrusted(message: BusMessage) -> Read | dict[str, AttributeValue]
         return _plain_untrusted(document)
     try:
         return _read(document, about, headers.get(PAYLOAD) or "")
-    except (ValueError, TypeError, InputError, Base64Error) as problem:
+    except (ValueError, TypeError, LookupError, InputError, Base64Error) as problem:
         raise PeerError(f"not an event as JSON: {problem}") from None
 
 

@@ -2,7 +2,7 @@
 
 An event says from which number on its lane is whole, so who follows that lane alone notices a gap with the next event.
 Who follows several learns from the layout that goes with each digest. The book outlives connections: what a broken one
-has lost leaves a gap in both.
+has lost leaves a gap in both, also if it never came as far as the wire.
 """
 
 from collections import deque
@@ -20,10 +20,21 @@ class LaneBook:
     def __init__(self, keeps_layout: bool) -> None:
         self._last: dict[Lane, int] = {}
         self._forgot = False
+        self._left_to = 0  # the highest number that has left,
+        self._unsent_to = 0  # and the highest that never did: one of its lane may be among those before it
         self._keeps_layout = keeps_layout
         self._noted: list[tuple[str, Sequence[int]]] = []
         self._count = 0
         self._told: deque[list[tuple[str, Sequence[int]]]] = deque(maxlen=_TOLD)
+
+    def leave(self, first: int, last: int, begins: bool) -> None:
+        """These numbers leave, on whatever lanes; `begins`: they are the first of their publisher.
+
+        Numbers between them and those before went down with a connection, on the way to it.
+        """
+        if first > self._left_to + 1 and not begins:
+            self._unsent_to = first - 1
+        self._left_to = max(self._left_to, last)
 
     def since(self, lane: Lane, seqs: Sequence[int]) -> int:
         """Note that these numbers leave on a lane; all of its numbers from which one on are among them."""
@@ -37,8 +48,9 @@ class LaneBook:
             if self._count <= _NOTED_MAX:
                 self._noted.append((".".join(lane), seqs))
         if before is None:
-            return seqs[0] if self._forgot else 1
-        return min(before + 1, seqs[0])  # what is sent again says nothing about what came after it
+            before = seqs[0] - 1 if self._forgot else 0
+        whole_since = max(before, self._unsent_to) + 1
+        return min(whole_since, seqs[0])  # what is sent again says nothing about what came after it
 
     def layout(self) -> Layout | None:
         """For a digest."""

@@ -14,7 +14,7 @@ from holdfast.carriers.addresses import BusAddress, bus_address, carrier_of
 from holdfast.carriers.client import BusClient
 from holdfast.carriers.impaired import ImpairedCarrier, Ways
 from holdfast.carriers.servers import BusServer, server_of
-from holdfast.model.errors import TransportError
+from holdfast.model.errors import InputError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
 from holdfast.net.member import OnGone
@@ -22,7 +22,18 @@ from holdfast.net.participant import ClientParts
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.network.settings import BUS, CarrierSettings
 
+_OF_SERVERS = frozenset(("crash", "restart", "hang", "resume"))
 _LOOK_S = 0.5  # between looks whether the server still runs
+
+
+def check_faults(network: Network, carrier: CarrierSettings) -> None:
+    """An InputError for faults of a server that is not ours: a trace would tell of a crash that never was."""
+    kinds = [each.kind for each in network.faults if each.kind in _OF_SERVERS]
+    if carrier.address is not None and kinds:
+        raise InputError(
+            f"fault: {kinds[0]} of the bus at {bus_address(carrier.address)}, which was there before this run; "
+            "without carrier.address a server of its own is started, and --set fault=[] leaves out all faults"
+        )
 
 
 class BusHost:

@@ -238,5 +238,5 @@ SERVERS: dict[str, type[BusServer]] = {
 def server_of(bus: str, folder: Path) -> BusServer:
     """A server that is not started yet; an InputError that says how to install it."""
     if missing := SERVERS[bus].missing():
-        raise InputError(f'bus = "{bus}": {missing}, and the file gives no address of one that runs')
+        raise InputError(f'bus = "{bus}": {missing}, and carrier.address names none that runs')
     return SERVERS[bus](folder)

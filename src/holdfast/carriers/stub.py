@@ -4,8 +4,8 @@ It takes what the client sends to its broker: events become messages on lanes, c
 own, conditions become the lanes that cover them. What comes from the bus it hands on as a broker would, with statements
 about what has come where that is proven. A machine: no I/O, no clock.
 
-A statement of the client itself, "all was sent", holds on a link that loses nothing, and not here. So an event travels
-in one message with what is stated of it, and statements alone are dropped.
+A statement of the client itself, "all was sent", holds on a link that loses nothing, and not here: the bus may lose any
+message. So each states what is in it, and nothing of numbers that travelled in others; statements alone are dropped.
 """
 
 from collections.abc import Iterable
@@ -31,6 +31,7 @@ from holdfast.language.lanes import (
     without_covered,
 )
 from holdfast.language.parser import parse
+from holdfast.model.encoded import array_head
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.messages import (
@@ -55,6 +56,9 @@ PLAIN = "~bus"  # the source of what plain clients publish: numbered here as it 
 
 _MARKS = frozenset((KIND, OF, SEQ, TIME, LIFETIME))
 _raws = msgspec.msgpack.Decoder(list[Raw]).decode
+_fields = _raws  # of a message, the first is what it is
+_SEQS, _SINCE, _UPTO = (Batch.__struct_fields__.index(each) + 1 for each in ("seqs", "since", "upto"))
+_value, _packed = msgspec.msgpack.Decoder().decode, msgspec.msgpack.Encoder().encode
 _KNOWN_LANES_MAX = 10_000  # lanes of others of which it is remembered whether they are ours: a megabyte
 
 
@@ -97,8 +101,6 @@ class StubBroker:
         self._is_ours: dict[str, bool] = {}
         self._selector = ""  # what the bus holds back has gaps that are no losses
         self._accounts = LaneAccounts()
-        self._pending: list[Publication] = []  # events whose statement comes behind them
-        self._unstated = 0  # the last event that left before anything was stated of it: no later message vouches for it
         self._next_plain = first_plain
         self.bad = 0  # messages of the bus that were not acceptable
 
@@ -108,74 +110,47 @@ class StubBroker:
         """A frame of messages of the client to its broker."""
         actions: list[BusMessage | LanesWanted] = []
         others: list[bytes] = []
-        for raw in map(bytes, _raws(memoryview(frame)[2:])):
+        raws = [bytes(each) for each in _raws(memoryview(frame)[2:])]
+        for at, raw in enumerate(raws):
             kind = raw[2:5]
             if kind == b"run":
                 actions += self._on_batch(raw)
             elif kind == b"pub":
-                actions += self._on_publish(raw)
+                actions += self._on_publish(raw, begins=any(map(_states_a_beginning, raws[at + 1 : at + 2])))
             else:
                 others.append(raw)
-        actions += self._let_go()
         return actions + self._on_tables(others) if others else actions
 
-    def _on_batch(self, raw: bytes) -> list[BusMessage | LanesWanted]:
+    def _on_batch(self, raw: bytes) -> list[BusMessage]:
         if not count_in(raw):
-            return self._let_go(raw)
-        actions = self._let_go()
-        if self._one_lane and self._terms.body == "native":
-            return [*actions, BusMessage(self._lane, events_payload((self._narrowed(raw),)))]
+            return []
+        if self._one_lane and self._terms.body == "native":  # without taking it apart
+            return [BusMessage(self._lane, events_payload((self._restated(raw),)))]
         (batch,) = decode_frame_untrusted(framed((raw,)))
         assert isinstance(batch, Batch)
-        return [*actions, *self._on_events(batch.publications())]
+        return self._on_events(batch.publications(), begins=batch.since == 1)
 
-    def _on_publish(self, raw: bytes) -> list[BusMessage | LanesWanted]:
+    def _restated(self, raw: bytes) -> bytes:
+        """A batch that states nothing of what travelled before it in messages of its own."""
+        fields = _fields(raw)
+        seqs, since, upto = map(_value, (fields[_SEQS], fields[_SINCE], fields[_UPTO]))
+        self._book.leave(seqs[0], seqs[-1], begins=since == 1)
+        whole_since = self._book.since(self._lane, seqs)
+        if not since or since >= whole_since or since > upto:
+            return raw
+        return b"".join((array_head(len(fields)), *fields[:_SINCE], _packed(whole_since), *fields[_SINCE + 1 :]))
+
+    def _on_publish(self, raw: bytes, begins: bool) -> list[BusMessage]:
         (publish,) = decode_frame_untrusted(framed((raw,)))
         assert isinstance(publish, Publish)
         publication = publish.publication
         if publication.seq == CONTROL_SEQ:
-            return [*self._let_go(), *self._on_control(publication)]
-        if self._one_lane and self._terms.body == "native":
-            self._pending.append(publication)
-            return []
-        return [*self._on_events([publication])]
+            return self._on_control(publication)
+        return self._on_events([publication], begins)
 
-    def _narrowed(self, raw: bytes) -> bytes:
-        """A batch that states nothing of the events that left before it without a statement; else as it is."""
-        if not self._unstated:
-            return raw
-        (batch,) = decode_frame_untrusted(framed((raw,)))
-        assert isinstance(batch, Batch)
-        if not 0 < batch.since <= batch.upto:
-            return raw
-        since, self._unstated = max(batch.since, self._unstated + 1), 0  # what is stated next begins behind it
-        return encode_message(with_statement(batch, batch.hops, since, batch.upto))
-
-    def _let_go(self, statement: bytes = b"") -> list[BusMessage | LanesWanted]:
-        """The events that wait for what is stated of them.
-
-        The bus may lose any message, so each states what is in it, and nothing of what is in others: neither of those
-        that leave with it nor of those that have left. Numbers before it that no message has carried are stated, too.
-        """
-        pending, self._pending = self._pending, []
-        if not pending:
-            return []
-        since, upto = _stated(statement) if statement else (0, 0)
-        since = since and max(since, self._unstated + 1)
-        messages: list[BusMessage | LanesWanted] = []
-        for each in pending:
-            last = upto if each is pending[-1] else each.seq
-            parts = [encode_message(Deliver(each))]
-            if since and since <= last:
-                parts.append(encode_message(Batch((), each.source, (), (), (), 0, since, last)))
-                since = last + 1
-            else:
-                self._unstated = each.seq
-            messages.append(BusMessage(self._lane, events_payload(parts)))
-        return messages
-
-    def _on_events(self, publications: list[Publication]) -> list[BusMessage]:
-        """Events lane by lane."""
+    def _on_events(self, publications: list[Publication], begins: bool) -> list[BusMessage]:
+        """Events lane by lane; `begins`: the client has published nothing before them."""
+        self._book.leave(publications[0].seq, publications[-1].seq, begins)
         by_lane: dict[Lane, list[Publication]] = {}
         for each in publications:
             by_lane.setdefault(self._terms.template.lane(each.attributes), []).append(each)
@@ -317,11 +292,9 @@ class StubBroker:
         return [Deliver(Publication(PLAIN, self._next_plain, 0, None, attributes, payload))]
 
 
-def _stated(statement: bytes) -> tuple[int, int]:
-    """The numbers that a batch without events is about."""
-    (batch,) = decode_frame_untrusted(framed((statement,)))
-    assert isinstance(batch, Batch)
-    return batch.since, batch.upto
+def _states_a_beginning(raw: bytes) -> bool:
+    """Whether this is a statement alone, of all that its client has published so far in its life."""
+    return raw[2:5] == b"run" and not count_in(raw) and _value(_fields(raw)[_SINCE]) == 1
 
 
 def _encoded(events: list[Publication], since: int) -> list[bytes]:

@@ -135,7 +135,7 @@ def hosts(
     from holdfast.net.member_process import MemberProcess
 
     if network.carrier is not None:
-        return bus_host(network.carrier)
+        return bus_host(network, network.carrier)
     if arguments is None:
         return lambda name, role, on_wanted: Member(name, network, new_impairment, clock, role, on_wanted)
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", "up", *arguments, "--member"]
@@ -147,9 +147,11 @@ def hosts(
     return new_process
 
 
-def bus_host(carrier: "CarrierSettings") -> "NewHost":
+def bus_host(network: "Network", carrier: "CarrierSettings") -> "NewHost":
     """A bus has one host, whatever life its server is in; what the server writes goes when this process does."""
-    from holdfast.carriers.live_bus import BusHost
+    from holdfast.carriers.live_bus import BusHost, check_faults
+
+    check_faults(network, carrier)
 
     folder = TemporaryDirectory(prefix="holdfast-bus-")
     host = BusHost(carrier, Path(folder.name))

@@ -21,7 +21,7 @@ from holdfast.network.problems import FileProblem, KeyPath, NetworkError, Place
 from holdfast.network.tables import complaint_about
 from holdfast.network.writing import to_toml
 
-_WORD = re.compile(r"[A-Za-z][\w.-]*")
+_WORD = re.compile(r"[A-Za-z][\w.-]*(?:(?:\+\w+)?://[^\s\"'\\]+)?")  # a name, or an address
 _ERROR_LINE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
