@@ -113,7 +113,7 @@ def test_a_mark_that_overtakes_a_queue_of_its_library_proves_nothing(monkeypatch
         bus, session = MemoryBus(), _Session()
         terms = BusTerms("plant", Template("", "plant"), "json", True, True)
         stub = StubBroker("sub", terms, LaneBook(False), True, 0)
-        wire = BusWire("here", bus.connection(), stub, session, True)
+        wire = BusWire("here", bus.connection(), stub, session, True, client_id=1)
         wire.start(lambda wire: session)
         mark = BusMessage(stub.own_lane, bus_wire.mark_payload(wire.marks, 5))
         wire.pause()

@@ -11,6 +11,7 @@ from holdfast.carriers.lane_book import LaneBook
 from holdfast.carriers.memory import MemoryBus
 from holdfast.carriers.stub import PLAIN, BusTerms, StubBroker
 from holdfast.language.lanes import Template, exactly
+from holdfast.model.errors import HoldfastWarning
 from holdfast.testing.carriers import Rider
 from tests.carriers.riding import BEST_EFFORT, RECOVERS, STRICT, client, numbers, taken, twice
 
@@ -277,6 +278,24 @@ def test_garbage_on_a_lane_harms_nobody():
     got, broker = asyncio.run(story())
     assert got == [0, 1, 2]
     assert broker is not None
+
+
+@pytest.mark.parametrize(("guarantees", "name"), [(RECOVERS, "one"), (STRICT, "first")])  # each is warned of once
+def test_two_clients_of_one_name_are_told(guarantees, name):
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, name, guarantees), client(bus, "other", guarantees) as other:
+            await other.flush()
+            bus.crash()  # which is no reason to take oneself for another
+            other.subscribe("n >= 0")
+            await other.flush()
+            async with client(bus, name, guarantees) as namesake:
+                await namesake.flush()
+                await asyncio.sleep(0.05)
+
+    with pytest.warns(HoldfastWarning) as told:
+        asyncio.run(story())
+    assert {str(each.message).split("'")[1] for each in told} == {name}
 
 
 @pytest.mark.parametrize("about", ["rogue 5 1 5 - n", "rogue 5 1 5 - at", "rogue 5 1 5 - %ff", "rogue 5 1 5 x -", "x"])

@@ -79,9 +79,13 @@ def mark_payload(connection: int, now_us: int) -> bytes:
 
 def mark_in(payload: bytes, connection: int) -> int | None:
     """The time in such a payload of this connection; None: it is something else."""
-    if len(payload) != _TIME_BYTES or payload[:12] != _TIME + connection.to_bytes(8):
-        return None
-    return int.from_bytes(payload[12:])
+    return int.from_bytes(payload[12:]) if connection_in(payload) == connection else None
+
+
+def connection_in(payload: bytes) -> int | None:
+    """Over which connection somebody has sent such a payload; None: it is something else."""
+    is_mark = len(payload) == _TIME_BYTES and payload[:4] == _TIME
+    return int.from_bytes(payload[4:12]) if is_mark else None
 
 
 def read_untrusted(payload: bytes) -> CarriedEvents | Control | None:

@@ -5,7 +5,7 @@ When the bus is gone the wire is closed, and the client dials again, as it does 
 
 That the bus is there does not say how far behind it we are: what was on its way, in its queues and in the buffers of
 libraries, is lost with the connection. So we send ourselves marks. One that has come back stands behind all that the
-bus had for us when it left, and an absence begins with the last of them.
+bus had for us when it left, and an absence begins with the last of them. One of somebody else has the same name as we.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from secrets import randbits
 from time import monotonic
 
 from holdfast.carriers.answered import answered
-from holdfast.carriers.bus_format import mark_in, mark_payload
+from holdfast.carriers.bus_format import connection_in, mark_in, mark_payload
 from holdfast.carriers.carrier import BusCarrier, BusMessage, EchoingCarrier, SelectingCarrier
 from holdfast.carriers.stub import LanesWanted, StubBroker
 from holdfast.model.errors import TransportError
@@ -66,6 +66,7 @@ class BusWire:
         stub: StubBroker,
         driver: Driver,
         recovers: bool,
+        client_id: int,
     ) -> None:
         self.far = far
         self.certificate: Certificate = {}
@@ -84,7 +85,9 @@ class BusWire:
         self._came_bytes = 0
         self._room = asyncio.Event()
         self._kept_waiting = 0  # tasks of the carrier that have a message each, or a queue, and no room for the next
-        self.marks = randbits(64)  # which are of this connection
+        self.marks = client_id << 32 | randbits(32)  # which are of this connection
+        self._namesakes = False  # somebody else has our name, and we have said so
+        self._is_presented = False  # whoever else has our name has heard of us
         self._paused = self._due = self._closing = self._told = False
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: asyncio.Task[None] | None = None
@@ -188,6 +191,8 @@ class BusWire:
         if isinstance(each, LanesWanted):
             await answered(self._change(each), _ANSWER_S, self.far)
             self._give([self._stub.on_lanes(each)])
+            if not self._is_presented:
+                self._present()
         elif isinstance(each, Ping):
             await answered(self._carrier.flush(), _ANSWER_S, self.far)
             self._hand(encode_signal(Pong(each.token)))
@@ -197,6 +202,11 @@ class BusWire:
             await self._carrier.select(lanes.selector)
         await self._carrier.subscribe(lanes.add)
         await self._carrier.unsubscribe(lanes.drop)
+
+    def _present(self) -> None:
+        """To whoever else has our name: a mark."""
+        self._is_presented = True
+        self._put(BusMessage(self._stub.own_lane, mark_payload(self.marks, self._driver.now_us())))
 
     def _tell_writable(self) -> None:
         if self._receiver is not None and not self._told:
@@ -223,9 +233,13 @@ class BusWire:
     # From the bus --------------------------------------------------------------------------------
 
     def on_message(self, message: BusMessage) -> Awaitable[None] | None:
-        if message.lane == self._stub.own_lane and mark_in(message.payload, self.marks) is not None:
-            # Libraries have a queue for each subscription; those with something from before it have their turn first.
-            self._loop.call_soon(self._on_mark, message)
+        sender = connection_in(message.payload) if message.lane == self._stub.own_lane else None
+        if sender is not None:
+            if sender == self.marks:
+                # Libraries have a queue for each subscription; those with something from before have their turn first.
+                self._loop.call_soon(self._on_mark, message)
+            elif sender >> 32 != self.marks >> 32:
+                self._on_namesake()
             return None
         self._came.append(message)
         self._came_bytes += len(message.payload)
@@ -238,6 +252,17 @@ class BusWire:
             self._came.append(message)
             self._came_bytes += len(message.payload)
             self._look_soon()
+
+    def _on_namesake(self) -> None:
+        if self._namesakes:
+            return
+        self._namesakes = True
+        self._present()  # it may be older than our first mark
+        name = self._stub.client
+        warn_once(
+            f"{self.far}: another client of this space has the name {name!r}. Subscribers take the events of both for "
+            "those of one and miss some of what is lost; give each a name of its own"
+        )
 
     async def _has_room(self) -> None:
         self._kept_waiting += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from secrets import randbits
 
 from holdfast.carriers.addresses import BusAddress, bus_address, carrier_of
 from holdfast.carriers.answered import answered
@@ -65,6 +66,7 @@ class BusClient(Client):
         self._body: Body = body
         self._new_carrier = new_carrier
         self._recovers = guarantees != BEST_EFFORT
+        self._id = randbits(32)  # tells it from others of its name
         self._message_max = 0  # bytes of a message that the bus takes, when it has said so
         self._book = LaneBook(keeps_layout=self._recovers and bool(template.attributes))
 
@@ -77,7 +79,7 @@ class BusClient(Client):
         selects = isinstance(carrier, SelectingCarrier) and self._body == "json"
         terms = BusTerms(self._space, self._template, self._body, carrier.has_headers, carrier.prefixes, selects)
         stub = StubBroker(self.name, terms, self._book, self._recovers, self._clock.now_us())
-        wire = BusWire(str(address), carrier, stub, self.driver, self._recovers)
+        wire = BusWire(str(address), carrier, stub, self.driver, self._recovers, self._id)
         try:
             await answered(carrier.connect(wire), _CONNECT_S, f"cannot connect to {address}")
         except TransportError:

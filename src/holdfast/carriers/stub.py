@@ -84,6 +84,7 @@ class BusTerms(NamedTuple):
 
 class StubBroker:
     def __init__(self, client: str, terms: BusTerms, book: LaneBook, recovers: bool, first_plain: int) -> None:
+        self.client = client
         self._terms = terms
         self._book = book  # of the client, over all connections
         self._recovers = recovers
