@@ -18,6 +18,8 @@ from holdfast.net import datagram
 from holdfast.net.http import HttpResponse, listen, parse_place
 from holdfast.net.udp import UdpWire
 from holdfast.protocol.circles import Circles
+from holdfast.protocol.groups.member import GroupMember
+from holdfast.protocol.groups.messages import Announce, Hand, HandedEvent, envelope
 from holdfast.trust.cookie import Cookies
 from holdfast.wire.codec import encode_message, framed
 from holdfast.wire.signals import LEVEL, Hello, Ping, Pong, Refusal, Welcome, encode_signal
@@ -74,6 +76,53 @@ async def test_a_broker_that_vouches_for_nothing_lets_a_source_be_silenced(
     monkeypatch.setattr("holdfast.protocol.broker.not_vouched_for", lambda *_: None)
     async with lab() as net:
         assert await arrived(net, doors, order="strict", recovery=True) < GENUINE
+
+
+# A forged home of a group ------------------------------------------------------------------------
+
+
+async def shared(net: Lab, doors: Doors) -> list[int]:
+    """What a member of a group gets after a client has said that it is the group's home, or handed it an event."""
+    b1, b2 = await doors.pair(net)
+    member, feed = await doors.connected(net, b1, "desk"), await doors.connected(net, b1, "feed")
+    wanted = member.subscribe("n IS NOT NULL", group="g")
+    await settled(member, feed)
+    await feed.publish({"n": 0})
+    found = [(await wanted.next(timeout=20)).event["n"]]
+    machine: Any = member.driver.machine
+    while not isinstance(machine, GroupMember):
+        machine = machine.inner
+    (its,) = machine._of.values()
+    async with doors.mallory(b2) as peer:
+        assert isinstance(await greeted(peer, "mallory", "client"), Welcome)
+        event = HandedEvent("feed", FAR, 1, None, {"n": -1}, b"")
+        hand = Hand(its.key, its.member, its.home.home, its.stream, its.received + 1, (event,))
+        peer.say(BEAT, envelope("mallory", hand, "desk", 1))
+        peer.say(envelope("mallory", Announce(its.key, "group:mallory", 0), None, 1))
+        peer.signal(Ping(7))
+        while await peer.frame() != encode_signal(Pong(7)):
+            pass
+        await settled(member, feed)
+        await feed.publish({"n": 1})
+        with suppress(TimeoutError):
+            while found[-1] != 1:
+                found.append((await wanted.next(timeout=2)).event["n"])
+        return found
+
+
+@live
+async def test_who_is_no_home_of_a_group_hands_nothing_out_and_ends_none(doors: Doors) -> None:
+    async with lab() as net:
+        assert await shared(net, doors) == [0, 1]
+
+
+@live
+async def test_where_anybody_may_say_that_it_is_the_home_of_a_group_it_is_believed(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.protocol.groups.messages._is_home", lambda *_: True)
+    async with lab() as net:
+        assert await shared(net, doors) != [0, 1]
 
 
 # The name of another broker ----------------------------------------------------------------------

@@ -142,11 +142,18 @@ def decode_untrusted(publication: Publication) -> GroupMessage:
         message: GroupMessage = _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:
         raise PeerError(f"not a message of a group: {problem}") from None
+    if isinstance(message, Announce | Hand | Stranger) and not _is_home(message.home, publication.source):
+        raise PeerError("only the home of a group says that, of itself")
     if isinstance(message, Hand):
         for each in message.events:
             if odd_attribute(each.attributes) is not None:
                 raise PeerError("an event with an attribute that is neither a scalar nor a list of scalars")
     return message
+
+
+def _is_home(name: str, source: str) -> bool:
+    """Whether this is the home that a publication is from: its broker vouches for the source."""
+    return name == source and name.startswith(HOMES)
 
 
 def handed(publication: Publication) -> HandedEvent:
