@@ -1,9 +1,8 @@
 """Which room may import which. ARCHITECTURE.md has the picture."""
 
-import ast
 from collections.abc import Iterator
 
-from tests.house.tree import imports
+from tests.house.tree import imports, parsed
 
 _BELOW_CLI = frozenset(
     "model language matching protocol wire mqtt trust network store books sim net carriers gateway planner "
@@ -67,7 +66,7 @@ def wrong_arrows(source: str, module: str) -> Iterator[str]:
     if room == "pipeline" and inner[:1] == [_LIVE]:
         allowed |= {"net", "gateway"}
     allowed |= {_OLD_NAMES[module]} if module in _OLD_NAMES else set()
-    for line, name in imports(ast.parse(source), module):
+    for line, name in imports(parsed(source), module):
         for package, hidden in _APART.items():
             if module.startswith(f"{package}.") and f"{name}.".startswith(f"{hidden}."):
                 yield f"{module}:{line}: {package} may not import {hidden}"

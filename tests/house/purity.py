@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.house.sets import set_iterations
-from tests.house.tree import imports
+from tests.house.tree import imports, parsed
 
 _MODULES = {
     "does I/O": "asyncio http io os pathlib pyspark select selectors shutil signal socket sqlite3 ssl "
@@ -25,7 +25,7 @@ _GLOBAL_DICE = "is the global dice; take a Random from the caller"
 
 
 def impurities(source: str, module: str) -> Iterator[str]:
-    tree = ast.parse(source)
+    tree = parsed(source)
     for line, name in imports(tree, module):
         top = name.partition(".")[0]
         if top in _WHY:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.model.incidents import COUNTERS, KINDS
 from holdfast.net.counters import WORTH_TELLING
-from tests.house.tree import ROOT, python_files
+from tests.house.tree import ROOT, parsed, python_files
 
 PAGE = ROOT / "docs" / "incidents.md"
 ROOMS = tuple(f"src/holdfast/{room}/" for room in ("protocol", "books", "net", "sim", "cli", "gateway"))
@@ -17,7 +17,7 @@ LIST = "src/holdfast/model/incidents.py"
 
 def kinds_in(source: str) -> Iterator[str]:
     """First words of `Incident(...)`, `Note(...)` and `counters.note(...)`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if name in ("Incident", "Note", "note"):
