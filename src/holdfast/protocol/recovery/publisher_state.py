@@ -60,6 +60,7 @@ class MissingState(msgspec.Struct, gc=False):
     asked_us: int = 0  # the first time
     last_us: int = 0  # and the last
     tries: int = 0
+    refused: bool = False  # what came with this number was not its publisher's
 
 
 class Unannounced:
@@ -281,10 +282,16 @@ class Source:
         heappush(self._lowest, seq)
         heappush(self._asks, (due_us, seq))
 
-    def missing_within(self, first: int, last: int) -> list[int]:
-        if last - first < len(self.missing):
-            return [seq for seq in range(first, last + 1) if seq in self.missing]
-        return [seq for seq in self.missing if first <= seq <= last]
+    def cleared_within(self, first: int, last: int) -> list[int]:
+        """Missing ones that a statement about these numbers clears. With a number that was refused, however true the
+        statement is, something else came.
+        """
+        within = range(first, last + 1) if last - first < len(self.missing) else self.missing
+        return [
+            seq
+            for seq in within
+            if first <= seq <= last and (missing := self.missing.get(seq)) is not None and not missing.refused
+        ]
 
     def put_off(self, seq: int, missing: MissingState, due_us: int) -> None:
         missing.due_us = due_us

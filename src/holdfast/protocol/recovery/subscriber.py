@@ -164,7 +164,7 @@ class Subscriber:
             known.unannounced.close(0 if since == 1 else since, upto, upto)  # from the beginning
         known.announced_to = max(known.announced_to, upto)
         # What has not come of them is not for us: a keeper tells so of what it answers.
-        for seq in known.missing_within(since if since > 1 else min(batch.seqs, default=NEVER_US), upto):
+        for seq in known.cleared_within(since if since > 1 else min(batch.seqs, default=NEVER_US), upto):
             self._found(known, seq)
         return effects
 
@@ -247,8 +247,10 @@ class Subscriber:
             known, effects = self._meet(source, now_us, now_us)
         if known is None or not self._settings.asks:
             effects.append(Lost(source, seq, seq, reason))
-        elif seq not in known.missing and not self._seen.has(source, seq):
-            self._miss(known, seq, now_us, now_us)
+        elif not self._seen.has(source, seq):
+            if seq not in known.missing:
+                self._miss(known, seq, now_us, now_us)
+            known.missing[seq].refused = True
             effects += self._within_limit(known, now_us)
         return effects
 
