@@ -1,5 +1,7 @@
 """The machine of a connection, packet by packet."""
 
+import pytest
+
 from holdfast.mqtt.connection import Connection, Done, Effect, HangUp, Open, Take, Want, Write
 from holdfast.mqtt.decoding import Framer, decode_untrusted
 from holdfast.mqtt.encoding import encode
@@ -121,6 +123,16 @@ def test_a_client_may_have_so_many_unacknowledged_and_no_more() -> None:
     peer = connected(receive_max=2)
     packets = [PublishPacket("a", b"", 2, packet_id=number) for number in (1, 2, 3)]
     assert peer.give(*packets)[-1] == Disconnect(0x93)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_publication_counts_once_while_it_is_stored(qos: int) -> None:
+    peer = connected(receive_max=2)
+    packets = [encode(PublishPacket("a", b"", qos, packet_id=number), 5) for number in (1, 2, 3)]
+    frames = [frame for each in packets for frame in Framer(2**20, lambda first: None).feed_untrusted(each)]
+    assert [len(peer.machine.on_packet_untrusted(*each)) for each in frames[:2]] == [1, 1]
+    with pytest.raises(MqttError, match="more than 2"):
+        peer.machine.on_packet_untrusted(*frames[2])
 
 
 def test_events_wait_for_acknowledgements() -> None:

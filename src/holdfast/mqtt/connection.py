@@ -134,7 +134,7 @@ class Connection:
         self._version = 4
         self._limit = 0  # on the packets that the client takes, in bytes; 0: none
         self._in_flight_max = settings.in_flight_max
-        self._storing: set[int] = set()  # identifiers of publications that the broker does not have yet
+        self._storing: set[int] = set()  # identifiers of publications of quality 1 that the broker does not have yet
         self._received = ReceivedAliases(settings.alias_max)
         self._sent = SentAliases(0)
         self._again: deque[int] = deque()  # identifiers of what is to be sent again, in their order
@@ -294,10 +294,11 @@ class Connection:
         if qos:
             if number in self._storing:
                 return []  # its acknowledgement is about to come
+            if qos == 1:
+                self._storing.add(number)
             in_use = len(self._storing) + self.session.unreleased
             if self._version == 5 and in_use > self._settings.receive_max:
                 raise MqttError(RECEIVE_MAXIMUM, f"more than {self._settings.receive_max} unacknowledged publications")
-            self._storing.add(number)
         return [Take(publish)]
 
     def on_stored(self, publish: PublishPacket, reason: int = SUCCESS) -> list[Effect]:
