@@ -68,7 +68,7 @@ class Peer:
                     answers += self.do(self.machine.on_session(self.session, False))
                 case Take():
                     self.other.append(effect)
-                    answers += self.do(self.machine.on_stored(effect.publish))
+                    answers += self.do(self.machine.on_stored([effect.publish]))
                 case Want():
                     answers += self.do(self.decide(effect))
                 case _:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.mqtt.aliases import ReceivedAliases, SentAliases
 from holdfast.mqtt.decoding import AUTH, CONNACK, CONNECT, check_flags, decode_connect_untrusted, decode_untrusted
-from holdfast.mqtt.encoding import encode
+from holdfast.mqtt.encoding import encode, encode_ack
 from holdfast.mqtt.packets import (
     AckKind,
     Auth,
@@ -301,17 +301,25 @@ class Connection:
                 raise MqttError(RECEIVE_MAXIMUM, f"more than {self._settings.receive_max} unacknowledged publications")
         return [Take(publish)]
 
-    def on_stored(self, publish: PublishPacket, reason: int = SUCCESS) -> list[Effect]:
-        """The broker has a publication."""
-        return self._stored(publish, reason, "")
+    def on_stored(self, publishes: Sequence[PublishPacket]) -> list[Effect]:
+        """The broker has these publications."""
+        session, storing, number = self.session, self._storing, 0
+        assert session is not None
+        written = bytearray()
+        for each in publishes:
+            number = each.packet_id
+            if each.qos == 2:
+                session.on_stored(number)
+            else:
+                storing.discard(number)
+            written += encode_ack("puback" if each.qos == 1 else "pubrec", number)
+        return [Write(bytes(written))]
 
     def on_not_stored(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
         """The broker does not take it."""
-        return self._stored(publish, reason, why)
-
-    def _stored(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
+        assert self.session is not None
         self._storing.discard(publish.packet_id)
-        if publish.qos == 2 and self.session is not None:
+        if publish.qos == 2:
             if reason < 0x80:
                 self.session.on_stored(publish.packet_id)
             elif self._version == 5:
@@ -339,7 +347,9 @@ class Connection:
             found = self.session.release(ack.packet_id)
             return self._answer(PublishAck("pubcomp", ack.packet_id, SUCCESS if found else ID_NOT_FOUND))
         packets, tokens = self.session.on_ack(ack)
-        effects = [effect for packet in packets for effect in self._answer(packet)]
+        effects: list[Effect] = []
+        for packet in packets:
+            effects += self._answer(packet)
         if self._again:
             effects += self._send_again()
         return [*effects, Done(tuple(tokens))] if tokens else effects
@@ -400,7 +410,8 @@ class Connection:
         assert self.session is not None
         if not wanted:
             return [Done((token,))]
-        qos = min(packet.qos, max([each.asked.qos for each in wanted]))
+        first, several = wanted[0], len(wanted) > 1
+        qos = min(packet.qos, max([each.asked.qos for each in wanted]) if several else first.asked.qos)
         retain = packet.retain and (not is_new(key) or any([each.asked.as_published for each in wanted]))
         properties: Properties = NONE
         if self._version == 5:
@@ -413,7 +424,7 @@ class Connection:
             return [Undeliverable(token, self._why_too_large(packet))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
-        numbered, done = self.session.number(packet, token, key, any(each.group for each in wanted), round_)
+        numbered, done = self.session.number(packet, token, key, bool(first.group), round_)
         if done:
             return [Done((token,))]
         if numbered is None:

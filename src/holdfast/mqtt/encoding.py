@@ -2,6 +2,7 @@
 
 from holdfast.mqtt import fields, properties
 from holdfast.mqtt.packets import (
+    AckKind,
     AskedFilter,
     Auth,
     Connack,
@@ -56,6 +57,11 @@ def encode(packet: Packet, version: int) -> bytes:
             return _framed(0xE0, _ending(packet.reason, packet.properties) if version == 5 else b"")
         case Auth():
             return _framed(0xF0, _ending(packet.reason, packet.properties))
+
+
+def encode_ack(kind: AckKind, number: int) -> bytes:
+    """One that says no more than that all is well, which every version writes alike."""
+    return bytes((_ACKS[kind], 2, number >> 8, number & 0xFF))
 
 
 def _framed(first: int, body: bytes) -> bytes:

@@ -170,7 +170,9 @@ class MqttSession:
             if number not in self._outgoing:
                 break
         self._last_id = number
-        numbered = replaced(packet, packet_id=number)
+        numbered = PublishPacket(
+            packet.topic, packet.payload, packet.qos, packet.retain, False, number, packet.properties
+        )
         each = self._outgoing[number] = _Outgoing(numbered, token, key, shared=shared, round_=round_)
         self._by_key[key] = number
         self._goes(each)
@@ -308,8 +310,12 @@ class MqttSession:
 
     def chosen(self, ids: Iterable[str], topic: str, is_own: bool) -> list[MqttSubscription]:
         """Of the subscriptions whose conditions hold, those that an event of this topic is for."""
-        found = [self.subscriptions[each] for each in ids if each in self.subscriptions]
-        return [each for each in found if each.wants(topic, is_own)]
+        found: list[MqttSubscription] = []
+        for id_ in ids:
+            each = self.subscriptions.get(id_)
+            if each is not None and each.wants(topic, is_own):
+                found.append(each)
+        return found
 
     # Notes ---------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ for its wildcards. So native subscribers and publishers need nothing but `topic`
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from holdfast.model.values import literal
@@ -16,15 +17,26 @@ TOPIC: Final = "topic"  # the attribute
 SHARED: Final = "$share/"
 LEVELS_MAX: Final = 128  # of a filter: a test looks at each; people use ten
 NAME_LEVELS_MAX: Final = 200  # of a topic, as at Mosquitto: 200 filters took seconds to compare with 30,000 levels
+_REMEMBERED = 4_096  # answers about topics, which come again and again: a megabyte or two
+_CHARACTERS_MAX = 250  # of those that are remembered
 _RESERVED = ("$SYS/", "$CONTROL/", SHARED)
 _BRIDGE_STATE = "$SYS/broker/connection/+/state"  # what bridges say of themselves everywhere
 
 
 def is_name(topic: object) -> bool:
     """Whether something may be the topic of an event."""
-    if not isinstance(topic, str) or not topic or topic.count("/") >= NAME_LEVELS_MAX:
+    if type(topic) is not str:
+        return False
+    return _is_name_remembered(topic) if len(topic) <= _CHARACTERS_MAX else _is_name(topic)
+
+
+def _is_name(topic: str) -> bool:
+    if not topic or topic.count("/") >= NAME_LEVELS_MAX:
         return False
     return "+" not in topic and "#" not in topic and is_printable(topic)
+
+
+_is_name_remembered = lru_cache(_REMEMBERED)(_is_name)
 
 
 def is_reserved(topic: str) -> bool:
@@ -42,10 +54,14 @@ def is_filter(text: str) -> bool:
 
 def matches(text: str, topic: str) -> bool:
     """Whether a filter describes a topic."""
-    return text == topic or _match(text.split("/"), topic.split("/"))
+    if text == topic:
+        return True
+    few = len(text) + len(topic) <= _CHARACTERS_MAX
+    return _matches_remembered(text, topic) if few else _matches(text, topic)
 
 
-def _match(wanted: Sequence[str], levels: Sequence[str]) -> bool:
+def _matches(text: str, topic: str) -> bool:
+    wanted, levels = text.split("/"), topic.split("/")
     if wanted[0] in ("+", "#") and levels[0].startswith("$"):
         return False
     for at, level in enumerate(wanted):
@@ -54,6 +70,9 @@ def _match(wanted: Sequence[str], levels: Sequence[str]) -> bool:
         if at == len(levels) or level not in ("+", levels[at]):
             return False
     return len(wanted) == len(levels)
+
+
+_matches_remembered = lru_cache(_REMEMBERED)(_matches)
 
 
 def may_meet(text: str, template: str) -> bool:

@@ -315,7 +315,7 @@ class Door:
 
     def event_of(self, name: str, packet: PublishPacket) -> MqttEvent:
         """What a client publishes; a MqttError when it has no right to that."""
-        event = event_of(packet, any(matches(each, packet.topic) for each in self.settings.json))
+        event = event_of(packet, any([matches(each, packet.topic) for each in self.settings.json]))
         self.trust.check_publication(name, event.attributes)
         return event
 

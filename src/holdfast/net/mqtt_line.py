@@ -46,6 +46,7 @@ from holdfast.trust.certificate import Certificate
 GREETING_S = 5.0  # who has not said CONNECT by then never will
 _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
 _EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
+_TOGETHER_MAX = 16  # small packets that are read between looks at the time and the budget: a fraction of a millisecond
 _PROGRESS_BYTES = 1_000  # of an unfinished packet count as one: less in that time is no slow line, but nobody at work
 _FLOOD_BYTES = 32 * 1024  # who sends as many at once has more: it gets its turn in the line of those who do
 _CLOSE_S = 2.0  # that a closing connection is given to send what waits
@@ -81,6 +82,7 @@ class MqttLine:
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
+        self._on_stored = self._answer_stored  # one object, by which the seat knows what is answered together
         self._written: list[bytes] = []  # and not handed to the stream yet
         self._will = True  # unless the client takes leave
 
@@ -116,18 +118,26 @@ class MqttLine:
                 self._hear()
             waiting: list[Effect] = []  # what follows from the packets before: what is written down is so together
             try:
+                frames = size = 0  # since the last look
                 for first, body in self._framer.feed_untrusted(data):
-                    self._hear()
+                    if not frames:
+                        self._hear()
+                    frames, size = frames + 1, size + len(body)
                     found = self.machine.on_packet_untrusted(first, body)
                     waiting += found
-                    pause_s = self._pause_s(len(body))
+                    pause_s: float | None = None
+                    if frames == _TOGETHER_MAX or size > _FLOOD_BYTES:
+                        pause_s = self._pause_s(frames, size)
+                        frames = size = 0
                     if pause_s is not None or (found and type(found[0]) in _RELIED_ON):
                         effects, waiting = waiting, []
                         await self._do(effects)
                     if pause_s is not None:
-                        if pause_s:
-                            await asyncio.sleep(pause_s)
-                        await self._let_others()
+                        await self._pause(pause_s)
+                if frames and (rest_s := self._pause_s(frames, size)) is not None:
+                    effects, waiting = waiting, []
+                    await self._do(effects)
+                    await self._pause(rest_s)
                 await self._do(waiting)
             except MqttError as problem:
                 await self._do(waiting)
@@ -140,9 +150,14 @@ class MqttLine:
     def _hear(self) -> None:
         self._heard_s, self._unheard_bytes = self._read_s, 0
 
-    def _pause_s(self, size: int) -> float | None:
+    async def _pause(self, pause_s: float) -> None:
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        await self._let_others()
+
+    def _pause_s(self, frames: int, size: int) -> float | None:
         """How long to read nothing more, until the budget has room again or others have had their turn; None: go on."""
-        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._read_s)
+        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._read_s, frames=frames)
         if wait_s > 0 and self._budget is not None and self._place is not None:
             why = self._budget.why_now(self._read_s)
             if why:
@@ -285,8 +300,11 @@ class MqttLine:
             self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))
             return False
         if publish.qos:
-            seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
+            seat.when_stored(seq, self._on_stored, publish)
         return True
+
+    def _answer_stored(self, publishes: list[PublishPacket]) -> None:
+        self.perform(self.machine.on_stored(publishes))
 
     async def _take_once(self, publishes: list[PublishPacket]) -> None:
         """The same for quality 2: the numbers under which the broker gets the events are written down before.

@@ -315,7 +315,7 @@ class ClientPlace:
         event = one.publication
         self._token += 1
         now_us = self._clock.now_us()
-        if event.expired(now_us):
+        if event.lifetime_us is not None and event.expired(now_us):
             return [Done((self._token,))]
         topic = topic_of(event, self._topic)
         wanted = self.session.chosen(one.subscriptions, topic, event.source == self.session.name)

@@ -91,6 +91,9 @@ class SeatInbox(Inbox):
         self._items = deque([each for each in self._items if not (isinstance(each, Matched) and each.shared == shared)])
 
 
+WhenStored = Callable[[list[Any]], None]  # the same object each time, where answers are to come together
+
+
 class Seat(Client):
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Seat(Client):
         self.on_loss: Callable[[str], None] = lambda why: None  # something is lost that nobody can be told of but here
         self._shares: Counter[str] = Counter()  # of each shared subscription, events that are done with
         self._taken: deque[str] = deque()  # of what was taken and is not done with, what each was shared by, or ""
-        self._unconfirmed_calls: deque[tuple[int, Callable[[], None]]] = deque()  # by sequence number
+        self._to_call: deque[tuple[int, WhenStored, Any]] = deque()  # by sequence number
         self._confirming: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Seat":
@@ -209,7 +212,8 @@ class Seat(Client):
 
     def finish(self, count: int) -> None:
         """So many more of the events that were taken from the queue are done with."""
-        finished = Counter([self._taken.popleft() for _ in range(count)])
+        taken = [self._taken.popleft() for _ in range(count)]
+        finished = Counter(taken) if self._shares else {}
         for id_ in finished.keys() & self._shares.keys():
             self._shares[id_] += finished[id_]
             self.driver.give(GroupDone(id_, self._shares[id_]))
@@ -251,9 +255,12 @@ class Seat(Client):
         """Let what was published leave, so that no later publication comes into its message."""
         self.driver.flush()
 
-    def when_stored(self, seq: int, call: Callable[[], None]) -> None:
-        """Call this when the broker has everything up to this number: with a store, on its disk."""
-        self._unconfirmed_calls.append((seq, call))
+    def when_stored(self, seq: int, call: WhenStored, what: Any) -> None:
+        """Call this when the broker has everything up to this number: with a store, on its disk.
+
+        It gets all that the broker has of what it was to be called with, in one list.
+        """
+        self._to_call.append((seq, call, what))
         if self._durable is None and self._confirming is None:
             self._confirming = asyncio.create_task(self._confirm())
 
@@ -265,7 +272,7 @@ class Seat(Client):
             await asyncio.wait([self._confirming])
 
     async def _confirm(self) -> None:
-        while self._unconfirmed_calls:
+        while self._to_call:
             upto = self._machine.last_seq
             await self._ping()
             self._call(upto)
@@ -283,5 +290,11 @@ class Seat(Client):
         self._call(acknowledged.last)
 
     def _call(self, upto: int) -> None:
-        while self._unconfirmed_calls and self._unconfirmed_calls[0][0] <= upto:
-            self._unconfirmed_calls.popleft()[1]()
+        waiting = self._to_call
+        stored: list[Any] = []
+        while waiting and waiting[0][0] <= upto:
+            _, call, what = waiting.popleft()
+            stored.append(what)
+            if not waiting or waiting[0][1] is not call or waiting[0][0] > upto:
+                call(stored)
+                stored = []

@@ -66,9 +66,9 @@ class Meter:
         self._frame_s, self._byte_s = 1 / frames_s, 1 / bytes_s
         self._paid_s = 0.0  # until when; ahead of the time by at most a burst before anybody waits
 
-    def spend(self, size: int, now_s: float, may_wait: bool = True) -> float:
-        """One frame of so many bytes: seconds to wait, or nothing above 0. Who may not wait has not spent it then."""
-        paid_s = max(self._paid_s, now_s) + max(self._frame_s, size * self._byte_s)
+    def spend(self, size: int, now_s: float, may_wait: bool = True, frames: int = 1) -> float:
+        """Frames of so many bytes: seconds to wait, or nothing above 0. Who may not wait has not spent it then."""
+        paid_s = max(self._paid_s, now_s) + max(frames * self._frame_s, size * self._byte_s)
         wait_s = paid_s - now_s - _BURST_S
         if may_wait or wait_s <= 0:
             self._paid_s = paid_s
@@ -92,10 +92,10 @@ class ConnectionBudget:
         self._why = why
         self._told_s = 0.0
 
-    def spend(self, size: int, now_s: float, may_wait: bool = True) -> float:
+    def spend(self, size: int, now_s: float, may_wait: bool = True, frames: int = 1) -> float:
         """The same as that of a meter, for both."""
-        wait_s = self._own.spend(size, now_s, may_wait)
-        return wait_s if self._shared is None else max(wait_s, self._shared.spend(size, now_s, may_wait))
+        wait_s = self._own.spend(size, now_s, may_wait, frames)
+        return wait_s if self._shared is None else max(wait_s, self._shared.spend(size, now_s, may_wait, frames))
 
     def why_now(self, now_s: float) -> str:
         """Why it is slowed, for whoever is to know; empty when that was said less than a second ago."""
