@@ -125,6 +125,17 @@ def test_a_client_may_have_so_many_unacknowledged_and_no_more() -> None:
     assert peer.give(*packets)[-1] == Disconnect(0x93)
 
 
+@pytest.mark.parametrize(("version", "reason"), [(4, 3), (5, 0x88)])
+def test_a_client_that_waits_for_connack_is_told_of_the_end_by_one(version: int, reason: int) -> None:
+    machine = Connection(MqttSettings())
+    [frame] = Framer(2**20, lambda first: None).feed_untrusted(encode(Connect("c", version), version))
+    assert isinstance(machine.on_packet_untrusted(*frame)[0], Open)
+    peer = Peer(version)
+    [answer] = peer.do(machine.end(0x8B, "the broker stops"))
+    assert isinstance(answer, Connack) and answer.reason == reason
+    assert isinstance(peer.other[-1], HangUp)
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_publication_counts_once_while_it_is_stored(qos: int) -> None:
     peer = connected(receive_max=2)

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import sleep
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +16,7 @@ import holdfast
 from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
 from holdfast.net.mqtt_listener import PlainStream
+from holdfast.store.note_file import NoteFile
 from tests.net.certificates import Authority
 from tests.net.harness import live, until
 from tests.net.mqtt_client import MqttClient, mqtt_port
@@ -380,6 +382,23 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", mqtt_port(b1))
             writer.write(b"\x10")  # and nothing more
             assert await reader.read() == b""
+
+
+@live
+async def test_a_client_whose_session_is_slow_to_write_down_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker(tmp_path, "retransmission") as b1:
+        monkeypatch.setattr("holdfast.net.mqtt_line.GREETING_S", 0.05)
+        write = NoteFile.write
+
+        def written_slowly(self: NoteFile, changes: Any) -> None:
+            sleep(0.2)
+            write(self, changes)
+
+        monkeypatch.setattr(NoteFile, "write", written_slowly)
+        async with MqttClient(mqtt_port(b1), "a", clean=False, session_expiry_interval=100) as client:
+            assert client.connack.reason == 0
 
 
 @live

@@ -40,6 +40,7 @@ from holdfast.mqtt.reasons import (
     OLD_VERSION,
     QUOTA_EXCEEDED,
     RECEIVE_MAXIMUM,
+    SERVER_UNAVAILABLE,
     SUCCESS,
     UNSPECIFIED,
     UNSUPPORTED_VERSION,
@@ -190,6 +191,8 @@ class Connection:
         """Take leave of the client."""
         if self._ended:
             return []
+        if self.connect is not None and self.session is None:  # it waits for CONNACK, and understands nothing else
+            return self.refuse(SERVER_UNAVAILABLE, why)
         said: list[Effect] = []
         if self._version == 5 and self.connect is not None:
             said = self._answer(Disconnect(reason, self._why(why) if reason in _TOLD else NONE))
