@@ -78,6 +78,32 @@ def test_no_server_is_an_error_of_one_line():
     assert "secret" not in str(problem.value)
 
 
+def test_subjects_that_a_nats_server_does_not_allow_are_told(tmp_path, monkeypatch):
+    allowed = '{publish: ["other.>"], subscribe: ["other.>", "_INBOX.>"]}'
+    user = f'{{user: "u", password: "p", permissions: {allowed}}}'
+    (tmp_path / "nats.conf").write_text(f"authorization {{ users = [ {user} ] }}")
+
+    class Guarded(SERVERS["nats"]):
+        def _spawn(self, command, more=None, quiet=True):
+            super()._spawn([*command, "-c", str(tmp_path / "nats.conf")], more, quiet)
+
+    monkeypatch.setitem(SERVERS, "nats", Guarded)
+
+    async def story(server):
+        address = server.address.replace("//", "//u:p@")
+        async with holdfast.connect(address, space="plant", recovery=True) as client:
+            client.subscribe("n >= 0")
+            await client.flush()
+            await client.publish({"n": 1})
+            await client.flush()
+
+    with running("nats", tmp_path) as server, pytest.warns(holdfast.HoldfastWarning) as told:
+        asyncio.run(story(server))
+    said = " ".join(str(each.message) for each in told)
+    assert all(f'for {what} to "plant"' in said.lower() for what in ("publish", "subscription"))
+    assert ":p@" not in said
+
+
 _PUBLISHER = """
 import asyncio, sys, holdfast
 async def main():

@@ -14,10 +14,12 @@ from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Passenger
 from holdfast.language.lanes import Pattern
 from holdfast.model.errors import TransportError
+from holdfast.model.warn_once import warn_once
 
 _CONNECT_S = 5
 _PING_S = 2  # between pings of an idle connection: with two unanswered it is gone after six seconds
 _LOOK_S = 1.0
+_NOT_ALLOWED = "permissions violation"  # how a server says it; there is no error class of it
 _FLUSH_S = 30  # a server that is alive answers sooner
 
 
@@ -60,6 +62,8 @@ class NatsCarrier:
         self._problem = str(problem) or type(problem).__name__
         if isinstance(problem, SlowConsumerError):
             self._passenger.on_dropped(1)
+        elif _NOT_ALLOWED in self._problem.lower():  # the connection stays, and nothing else would tell
+            warn_once(f"{self._address}: {self._problem}; Holdfast also needs the subjects ~SPACE.> and _INBOX.>")
 
     async def _watch(self) -> None:
         """nats-py tells nobody that it is closed when the last bytes cannot be written."""
