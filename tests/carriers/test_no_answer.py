@@ -6,6 +6,7 @@ import importlib
 import pytest
 
 from holdfast.carriers import client as client_module
+from holdfast.carriers import redis as redis_module
 from holdfast.carriers.addresses import bus_address, carrier_of
 from holdfast.carriers.memory import MemoryBus, MemoryCarrier
 from holdfast.model.errors import TransportError
@@ -51,6 +52,32 @@ def test_rabbitmq_that_hangs_up_before_it_is_asked_is_an_error(monkeypatch):
         server.close()
 
     run(story())
+
+
+class _TakenDown:
+    """A subscription of redis-py whose connection the library has taken down while somebody used it."""
+
+    async def ping(self):
+        raise AttributeError("'NoneType' object has no attribute 'writelines'")
+
+    async def get_message(self, timeout):
+        await self.ping()
+
+
+@pytest.mark.parametrize("task", ["_read", "_ask"])
+def test_redis_is_gone_whatever_its_library_raises(task, monkeypatch):
+    async def answers():
+        return True
+
+    async def story():
+        carrier, rider = carrier_of(bus_address("redis://127.0.0.1:1"))(), kit.Rider()
+        carrier._passenger, carrier._pubsub = rider, _TakenDown()
+        monkeypatch.setattr(carrier._client, "ping", answers)
+        monkeypatch.setattr(redis_module, "_LOOK_S", 0.0)
+        await asyncio.wait_for(getattr(carrier, task)(), 10)
+        return rider.down
+
+    assert "writelines" in run(story())[0]
 
 
 class _Tampered(MemoryCarrier):

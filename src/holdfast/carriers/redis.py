@@ -73,7 +73,7 @@ class RedisCarrier:
                     self._handing = True
                     await wait
                     self._handing = False
-        except (RedisError, OSError) as problem:
+        except Exception as problem:  # also AttributeError, of a connection that the library has taken down meanwhile
             self._down(problem)
 
     async def _ask(self) -> None:
@@ -83,7 +83,7 @@ class RedisCarrier:
                 async with asyncio.timeout(_ANSWER_S):
                     await self._client.ping()
                     await self._hear()
-        except (RedisError, OSError, TimeoutError) as problem:
+        except Exception as problem:  # as above
             self._down(problem)
 
     async def _hear(self) -> None:
