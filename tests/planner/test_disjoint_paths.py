@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,7 +80,7 @@ def test_all_paths_to_a_broker_at_once_have_the_bounds_of_each_alone(degree: flo
     for target in (0, 17):
         paths = [path for source in range(30) if source != target and (path := graph.path(source, target))]
         assert len(paths) > 20
-        bounds, others = bounds_of(graph, paths)
+        bounds, others = bounds_of(graph, graph.ways_to(target), np.array([path.brokers[0] for path in paths]))
         for path, bound, other in zip(paths, bounds, others, strict=True):
             alone = disjoint_bound(graph, path.brokers[0], target)
             assert bound == pytest.approx(alone.reliability, rel=1e-12)
@@ -95,6 +96,5 @@ def test_perfect_and_hopeless_components_do_not_lead_the_search_astray() -> None
     graph = overlay(
         [1.0, 1.0, 1e-9, 0.5, 1.0], [(0, 1, 1.0), (1, 4, 1.0), (0, 2, 1.0), (2, 4, 0.9), (0, 3, 1e-9), (3, 4, 1)]
     )
-    paths = [path for source in range(4) if (path := graph.path(source, 4))]
-    bounds, _ = bounds_of(graph, paths)
-    assert bounds.tolist() == [pytest.approx(disjoint_bound(graph, path.brokers[0], 4).reliability) for path in paths]
+    bounds, _ = bounds_of(graph, graph.ways_to(4), np.arange(4))
+    assert bounds.tolist() == [pytest.approx(disjoint_bound(graph, source, 4).reliability) for source in range(4)]

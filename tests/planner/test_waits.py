@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.planner.components import NEVER_FAILS, Component, with_share
 from holdfast.planner.hybrid import late_alone
 from holdfast.planner.overlay import Overlay
-from holdfast.planner.paths_to import WaitsTo
+from holdfast.planner.paths_to import OverlayRates, WaitsTo
 from holdfast.planner.waits import Hop, path_wait, wait_at
 from tests.planner.networks import CYCLE_S, LIFETIME_S, drawn, line
 
@@ -88,16 +88,15 @@ def test_hops_that_share_a_broker_are_independent(brokers: list[float], link: fl
     assert path is not None
     for ends_up in (False, True):
         together = late_alone(graph, path, lifetime_s, ends_up)
-        next_hops = graph.next_hops_to(len(brokers) - 1)
-        apart = WaitsTo(graph, next_hops, len(brokers) - 1, [0], ends_up, lifetime_s).late(0, lifetime_s)
+        ways = graph.ways_to(len(brokers) - 1)
+        apart = WaitsTo(graph, OverlayRates(graph), ways, np.array([0]), ends_up, lifetime_s).late(0, lifetime_s)
         assert apart == pytest.approx(together, rel=1e-9, abs=1e-15)
 
 
 def test_all_paths_to_a_broker_at_once_are_as_one_by_one() -> None:
     graph = drawn(12, 3, 0.8, 0.99)
     for target in range(3):
-        next_hops = graph.next_hops_to(target)
-        at_once = WaitsTo(graph, next_hops, target, range(12), False, LIFETIME_S)
+        at_once = WaitsTo(graph, OverlayRates(graph), graph.ways_to(target), np.arange(12), False, LIFETIME_S)
         for source in range(12):
             path = graph.path(source, target)
             assert path is not None

@@ -12,7 +12,6 @@ from holdfast.pipeline.audit.expectations import Expectation, share_and_error
 from holdfast.pipeline.audit.job import AuditedRun
 from holdfast.pipeline.audit.slices import Shown
 from holdfast.planner.loss import forecasts
-from holdfast.planner.overlay import along
 from holdfast.planner.plan import Case, case_of
 from holdfast.protocol.recovery.settings import RecoverySettings
 
@@ -45,10 +44,10 @@ def predict(network: Network, start_us: int | None = None) -> DemoPrediction:
 def _rate_through(case: Case, broker: str) -> float:
     """Deliveries a second whose way touches this broker, be it at one of its ends."""
     number, rate = case.overlay.number, 0.0
-    next_hops = {each.broker: case.overlay.next_hops_to(number[each.broker]) for each in case.demand.subscribers}
+    ways = {each.broker: case.overlay.ways_to(number[each.broker]) for each in case.demand.subscribers}
     for at, subscriber in enumerate(case.demand.subscribers):
         for origin, wanted in zip(case.demand.origins, case.demand.rates(at), strict=True):
-            path = along(next_hops[subscriber.broker], number[origin.broker], number[subscriber.broker])
+            path = ways[subscriber.broker].path(number[origin.broker])
             if path is not None and number[broker] in path.brokers:
                 rate += float(wanted)
     return rate

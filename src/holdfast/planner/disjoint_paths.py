@@ -9,14 +9,14 @@ reliable disjoint paths for k = 1, 2, …; of the bounds they give the best is t
 the other could block a second path that exists.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from holdfast.planner.kernels.flows import augment, bounds_to, scratch
-from holdfast.planner.overlay import Ints, Overlay, Path, flattened
+from holdfast.planner.overlay import Ints, Overlay, Path, WaysTo
 from holdfast.planner.uniformization import Floats
 
 _NEVER = 1e-300  # the availability of what is never up, as far as a logarithm is concerned
@@ -73,19 +73,18 @@ class _Flow:
         self, overlay: Overlay, source: int, target: int, no_brokers: frozenset[int], no_links: frozenset[int]
     ) -> None:
         self._overlay, self._source, self._target = overlay, source, target
-        self._graph = _arrays(overlay)
-        usable = np.ones(len(overlay.links) + len(overlay.names), dtype=np.bool_)
-        usable[[*no_links, *(len(overlay.links) + broker for broker in no_brokers)]] = False
-        self._usable = usable
+        near, near_first, broker_cost, link_cost = _arrays(overlay)
+        if no_brokers or no_links:
+            broker_cost, link_cost = broker_cost.copy(), link_cost.copy()
+            broker_cost[[*no_brokers]] = link_cost[[*no_links]] = np.inf
+        self._graph = near, near_first, broker_cost, link_cost
         self._passed = np.full(len(overlay.links), -1)  # link -> the broker that a path leaves by it
         self._through = np.zeros(len(overlay.names), dtype=np.bool_)  # brokers in between that a path uses
-        self._potential = np.zeros(2 * len(overlay.names))
         self._work = scratch(len(overlay.names), len(overlay.links))
 
     def augment(self) -> bool:
         """One more path, at least cost, turning earlier ones where that helps; False when there is none."""
-        ends, path = (self._source, self._target), (self._passed, self._through)
-        return bool(augment(*ends, self._graph, self._usable, *path, self._potential, self._work))
+        return bool(augment(self._source, self._target, self._graph, self._passed, self._through, self._work))
 
     def paths(self) -> list[Path]:
         leaves: dict[int, list[tuple[int, int]]] = {}
@@ -106,23 +105,21 @@ class _Flow:
 @lru_cache(maxsize=4)  # every pair of a network asks again
 def _arrays(overlay: Overlay) -> tuple[Ints, Ints, Floats, Floats]:
     """Neighbours and links one after the other, where each broker's begin, and what brokers and links cost."""
-    brokers, links = _shares(overlay)
+    brokers, links = overlay.shares
     return (*overlay.neighbour_arrays, -np.log(np.maximum(brokers, _NEVER)), -np.log(np.maximum(links, _NEVER)))
 
 
-def _shares(overlay: Overlay) -> tuple[Floats, Floats]:
-    """How likely each broker is up, and each link up and not losing the event."""
-    brokers = [each.availability for each in overlay.brokers]
-    return np.array(brokers), np.array([each.component.availability * (1 - each.loss) for each in overlay.links])
-
-
-def bounds_of(overlay: Overlay, paths: Sequence[Path]) -> tuple[Floats, Floats]:
-    """For many paths to one target at once: the bound for their ends, and that of the same disjoint paths without those
-    that meet the path, a lower bound on `alternates`."""
-    steps, first = flattened([path.brokers for path in paths])
-    links, _ = flattened([path.links for path in paths])
+def bounds_of(overlay: Overlay, ways: WaysTo, sources: Ints) -> tuple[Floats, Floats]:
+    """For many sources and one target at once: the bound for each, and that of the same disjoint paths without those
+    that meet the source's own way, a lower bound on `alternates`."""
     found: tuple[Floats, Floats] = bounds_to(
-        paths[0].brokers[-1], steps, first, links, _arrays(overlay), *_shares(overlay)
+        ways.target,
+        sources,
+        ways.onward,
+        ways.by,
+        _arrays(overlay),
+        *overlay.shares,
+        scratch(len(overlay.names), len(overlay.links)),
     )
     return found
 

@@ -9,7 +9,6 @@ from math import prod
 
 from holdfast.network.schema import Network
 from holdfast.planner.loss import by_digests, on_links
-from holdfast.planner.overlay import along
 from holdfast.planner.plan import SCHEMES, Case, case_of, plan
 
 
@@ -46,10 +45,10 @@ def _despite_losses(network: Network, case: Case, at: int) -> tuple[float, float
     """Of one subscriber: by the original way, and in the end."""
     overlay, subscriber = case.overlay, case.demand.subscribers[at]
     target = overlay.number[subscriber.broker]
-    next_hops = overlay.next_hops_to(target)
+    ways = overlay.ways_to(target)
     total = direct = in_the_end = 0.0
     for origin, rate in zip(case.demand.origins, case.demand.rates(at), strict=True):
-        path = along(next_hops, overlay.number[origin.broker], target)
+        path = ways.path(overlay.number[origin.broker])
         if path is not None and rate > 0:
             losses = [overlay.links[link].loss for link in path.links]
             total += float(rate)

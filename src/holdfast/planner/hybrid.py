@@ -9,6 +9,7 @@ Where that is too much there is the bound: the default path and paths disjoint f
 """
 
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from holdfast.planner.kernels.path_chains import late_by_state
 from holdfast.planner.overlay import Overlay, Path
 from holdfast.planner.uniformization import Floats, poisson_reach, poisson_weights
 
+_Share = TypeVar("_Share", float, Floats)
 _COMPONENTS_MAX = 13  # of a path that may fail: 8,192 states; seven brokers and the links between them
 _TICKS_MAX = 20_000  # of the chain
 _CELLS_MAX = 30_000_000  # nodes of the diagram times states of the path: a few tenths of a second
@@ -40,7 +42,7 @@ def hybrid_exact(overlay: Overlay, path: Path, diagram: Diagram, lifetime_s: flo
     return 1 - float(missed @ apart)
 
 
-def hybrid_bound(on_time: float, on_time_inside: float, ends: float, alternative: float) -> float:
+def hybrid_bound(on_time: _Share, on_time_inside: _Share, ends: _Share | float, alternative: _Share) -> _Share:
     """A lower bound: `on_time` with the ends as they are, `on_time_inside` with both up all the time, `ends` that both
     are up, `alternative` that one of the paths disjoint from the default one is.
     """

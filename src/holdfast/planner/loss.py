@@ -12,7 +12,6 @@ import numpy as np
 
 from holdfast.network.schema import Network
 from holdfast.planner.components import US_PER_S
-from holdfast.planner.overlay import along
 from holdfast.planner.plan import Case
 from holdfast.planner.shared_repairs import Row, noticed
 from holdfast.planner.uniformization import Floats
@@ -149,10 +148,10 @@ def _owed(case: Case) -> tuple[Floats, list[Row]]:
                 match = round(min(1.0, float(rate / own)), 6) if own else 1.0
                 key = number[case.demand.origins[origin_at].broker], number[subscriber.broker], match
                 rates[key] = rates.get(key, 0.0) + float(rate)
-    next_hops = {target: case.overlay.next_hops_to(target) for target in {target for _, target, _ in rates}}
+    ways = {target: case.overlay.ways_to(target) for target in {target for _, target, _ in rates}}
     weights, rows = [], []
     for (source, target, match), rate in rates.items():
-        path = along(next_hops[target], source, target)
+        path = ways[target].path(source)
         if path is not None:
             losses = {link: case.overlay.links[link].loss for link in path.links}
             weights.append(rate)

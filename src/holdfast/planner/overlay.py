@@ -2,9 +2,8 @@
 
 Brokers are numbered in the order of the file. Every broker sends towards a target along fewest links, and among those
 by the order of its links in the file, which is what brokers that route by destinations do; on a tree there is only
-one path. So the paths to one target form a tree, `next_hops_to(target)`."""
+one path. So the paths to one target form a tree, `ways_to(target)`."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +13,10 @@ import numpy.typing as npt
 
 from holdfast.network.schema import Network
 from holdfast.planner.components import NEVER_FAILS, US_PER_S, Component, from_us
+from holdfast.planner.kernels.ways import between, ways_to
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +58,32 @@ class Overlay:
         brokers = (each.availability for each in self.brokers)
         return (*brokers, *(link.component.availability for link in self.links))
 
-    def next_hops_to(self, target: int) -> "NextHops":
-        """For each broker, (next broker, link) on the way to the target; None at the target and where there is none.
+    @cached_property
+    def link_losses(self) -> Floats:
+        return np.array([each.loss for each in self.links])
 
-        A broker that looks around breadth first, its own links in order, finds the target through the first neighbour
-        that is one link nearer to it.
-        """
-        far = {target: 0}
-        waiting = deque([target])
-        while waiting:
-            broker = waiting.popleft()
-            for neighbour, _ in self.neighbours[broker]:
-                if neighbour not in far:
-                    far[neighbour] = far[broker] + 1
-                    waiting.append(neighbour)
-        return tuple(
-            next((each for each in self.neighbours[broker] if far[each[0]] == far[broker] - 1), None)
-            if broker in far
-            else None
-            for broker in range(len(self.names))
+    @cached_property
+    def shares(self) -> tuple[Floats, Floats]:
+        """How likely each broker is up, and each link up and not losing the event."""
+        brokers, links = np.split(np.array(self.availabilities), [len(self.names)])
+        return brokers, links * (1 - self.link_losses)
+
+    def ways_to(self, target: int) -> "WaysTo":
+        """A broker that looks around breadth first, its own links in order, finds the target through the first
+        neighbour that is one link nearer to it."""
+        return WaysTo(target, *ways_to(target, *self.neighbour_arrays))
+
+    def between(self, ways: "WaysTo") -> tuple[Floats, Floats, Floats]:
+        """For each broker's way: that all between the ends is up and no link loses the event, that no link loses it,
+        and how long the links take; 0, 0 and infinity where there is no way."""
+        delays = np.array([each.delay_s for each in self.links])
+        found: tuple[Floats, Floats, Floats] = between(
+            ways.order, ways.onward, ways.by, *self.shares, 1 - self.link_losses, delays
         )
+        return found
 
     def path(self, source: int, target: int) -> "Path | None":
-        return along(self.next_hops_to(target), source, target)
+        return self.ways_to(target).path(source)
 
     def with_broker(self, broker: int, component: Component) -> "Overlay":
         return replace(self, brokers=(*self.brokers[:broker], component, *self.brokers[broker + 1 :]))
@@ -109,19 +113,24 @@ class Path:
     links: tuple[int, ...]  # one fewer
 
 
-NextHops = tuple[tuple[int, int] | None, ...]
+@dataclass(frozen=True, eq=False)
+class WaysTo:
+    """The ways of all brokers to one: each sends to the next, which has its own way from there."""
 
+    target: int
+    order: Ints  # brokers with a way, nearest first; the target leads
+    onward: Ints  # for each broker the next one; -1 at the target and where there is none
+    by: Ints  # and the link to it
+    far: Ints  # in links; -1 where there is none
 
-def along(next_hops: NextHops, source: int, target: int) -> Path | None:
-    """The path from the source when each broker goes its way to the target."""
-    brokers, links = [source], []
-    while brokers[-1] != target:
-        step = next_hops[brokers[-1]]
-        if step is None:
+    def path(self, source: int) -> Path | None:
+        if self.far[source] < 0:
             return None
-        brokers.append(step[0])
-        links.append(step[1])
-    return Path(tuple(brokers), tuple(links))
+        brokers, links = [source], []
+        while brokers[-1] != self.target:
+            links.append(int(self.by[brokers[-1]]))
+            brokers.append(int(self.onward[brokers[-1]]))
+        return Path(tuple(brokers), tuple(links))
 
 
 def flattened(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

@@ -1,14 +1,25 @@
-"""The waits of retransmission on all paths to one broker, with the end brokers counted or assumed up."""
+"""The waits of retransmission on all paths to one broker, with the end brokers counted or assumed up.
 
-from collections.abc import Iterable, Sequence
+Each broker on the way of others is a hop of a tree, of which the target is the root (`wait_trees.py`). A source's own
+path ends with a hop of its own: the publisher's wait for its broker, or the source's hop with a broker that never
+fails."""
 
 import numpy as np
 
 from holdfast.planner.components import NEVER_FAILS, Component
-from holdfast.planner.overlay import NextHops, Overlay
+from holdfast.planner.kernels.ways import with_those_between
+from holdfast.planner.overlay import Ints, Overlay, Path, WaysTo
 from holdfast.planner.uniformization import Floats
-from holdfast.planner.wait_trees import HopTree, Waits, waits_of
-from holdfast.planner.waits import Hop
+from holdfast.planner.wait_trees import HopTree, rates_of, waits_of
+from holdfast.planner.waits import Hop, path_wait
+
+
+class OverlayRates:
+    """How often the components of a network fail and recover: those of brokers, and of links."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self.brokers = rates_of(overlay.brokers)
+        self.links = rates_of([each.component for each in overlay.links])
 
 
 class WaitsTo:
@@ -17,71 +28,54 @@ class WaitsTo:
     def __init__(
         self,
         overlay: Overlay,
-        next_hops: NextHops,
-        target: int,
-        sources: Iterable[int],
+        rates: OverlayRates,
+        ways: WaysTo,
+        sources: Ints,
         ends_up: bool,
         longest_s: float,
     ) -> None:
-        self._overlay, self._next_hops, self._target, self._ends_up = overlay, next_hops, target, ends_up
-        self._hops: list[Hop] = []
-        self._before: list[int] = []
-        self._inner: dict[int, int] = {target: -1}  # broker -> its hop as one on the way
-        self._complete: dict[int, int] = {}  # broker -> the last hop of the sum over its whole path
-        begin = frozenset(sources)
-        for broker in self._from_the_target(begin):
-            self._add(broker, broker in begin)
-        self._waits: Waits = waits_of(HopTree(self._hops, self._before), longest_s)
+        self._overlay, self._ways, self._ends_up = overlay, ways, ends_up
+        begin = np.unique(sources)
+        if ends_up:
+            begin = begin[begin != ways.target]  # whose own subscribers wait for nobody
+        first = ways.onward[begin] if ends_up else begin
+        inner = with_those_between(ways.order, ways.onward, first[first >= 0])
+        place = np.full(len(overlay.names), -1)  # the target stays at -1, the root
+        place[inner] = np.arange(len(inner))
+        brokers = rates.brokers.without(ways.target) if ends_up else rates.brokers
+        onward = ways.onward[inner]
+        tree = HopTree.of(brokers.of(inner), rates.links.of(ways.by[inner]), brokers.of(onward), place[onward])
+        if ends_up:
+            last = HopTree.of(None, rates.links.of(ways.by[begin]), brokers.of(first), place[first])
+        else:
+            last = HopTree.of(None, None, brokers.of(begin), place[begin])
+        self._row = np.full(len(overlay.names), -1)  # of each source; -1: it does not wait
+        self._row[begin] = np.arange(len(begin))
+        self._waits = waits_of(tree.then(last), np.arange(len(inner), len(inner) + len(begin)), longest_s)
 
     def late(self, source: int, lifetime_s: float) -> float:
-        return float(self.late_each([source], np.array([lifetime_s]))[0])
+        return float(self.late_each(np.array([source]), np.array([lifetime_s]))[0])
 
-    def late_each(self, sources: Sequence[int], lifetimes_s: Floats) -> Floats:
+    def late_each(self, sources: Ints, lifetimes_s: Floats) -> Floats:
         """For each of these sources with a lifetime of its own."""
-        hops = np.array([self._complete[source] for source in sources], dtype=np.int64)
-        late, waits = np.zeros(len(hops)), hops >= 0
-        late[waits] = self._waits.longer_than(hops[waits], lifetimes_s[waits])
+        rows = self._row[sources]
+        late, waits = np.zeros(len(rows)), rows >= 0
+        if self._waits is not None:
+            late[waits] = self._waits.longer_than(rows[waits], lifetimes_s[waits])
+            return late
+        for at in np.flatnonzero(waits).tolist():
+            path = self._ways.path(int(sources[at]))
+            assert path is not None
+            late[at] = path_wait(self._hops(path)).longer_than(float(lifetimes_s[at]))
         return late
 
-    def _from_the_target(self, sources: Iterable[int]) -> list[int]:
-        """Everybody on the way of a source, each after the next one on its way."""
-        behind: dict[int, dict[int, None]] = {}
-        for broker in sources:
-            while (step := self._next_hops[broker]) is not None and broker not in behind.setdefault(step[0], {}):
-                behind[step[0]][broker] = None
-                broker = step[0]
-        found = [self._target]
-        for broker in found:  # grows while it is read
-            found += behind.get(broker, ())
-        return found
+    def _hops(self, path: Path) -> list[Hop]:
+        """One path's hops, from its publisher on, who waits for its own broker."""
+        ends = {path.brokers[0], path.brokers[-1]} if self._ends_up else set()
 
-    def _add(self, broker: int, begins: bool) -> None:
-        """The broker's hop as one on the way of others, and what begins its own path."""
-        step = self._next_hops[broker]
-        if step is None:  # the target: a path of one broker
-            if begins:
-                self._complete[broker] = -1 if self._ends_up else self._put(self._first(broker), -1)
-            return
-        following, link = step
-        component = self._overlay.links[link].component
-        at = self._inner[following]
-        inner = Hop(self._overlay.brokers[broker], component, self._component(following))
-        self._inner[broker] = self._put(inner, at)
-        if not begins:
-            return
-        if self._ends_up:
-            self._complete[broker] = self._put(Hop(NEVER_FAILS, component, self._component(following)), at)
-        else:
-            self._complete[broker] = self._put(self._first(broker), self._inner[broker])
+        def component(broker: int) -> Component:
+            return NEVER_FAILS if broker in ends else self._overlay.brokers[broker]
 
-    def _put(self, hop: Hop, before: int) -> int:
-        self._hops.append(hop)
-        self._before.append(before)
-        return len(self._hops) - 1
-
-    def _first(self, broker: int) -> Hop:
-        """The publisher waits for its own broker."""
-        return Hop(NEVER_FAILS, NEVER_FAILS, self._overlay.brokers[broker])
-
-    def _component(self, broker: int) -> Component:
-        return NEVER_FAILS if self._ends_up and broker == self._target else self._overlay.brokers[broker]
+        between = zip(path.brokers[:-1], path.links, path.brokers[1:], strict=True)
+        hops = [Hop(component(a), self._overlay.links[link].component, component(b)) for a, link, b in between]
+        return hops if self._ends_up else [Hop(NEVER_FAILS, NEVER_FAILS, component(path.brokers[0])), *hops]

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.network.schema import Network
 from holdfast.planner.demand import Demand, demand_of
 from holdfast.planner.overlay import Overlay, overlay_of
-from holdfast.planner.pairs import EVERY_SCHEME, PROFILE, Method, Pair, Predictor, Schemes
+from holdfast.planner.pairs import EVERY_SCHEME, METHODS, PROFILE, Method, PairsTo, Predictor, Schemes
 from holdfast.planner.uniformization import Floats
 
 Endpoints = Literal["counted", "assumed-up"]
@@ -110,17 +110,13 @@ def predict_home(
 ) -> Iterator[SubscriberPrediction]:
     """For subscribers of one broker. Those who weigh publishers alike share one prediction."""
     demand, number = case.demand, case.overlay.number
-    asked = [(number[origin.broker], origin.lifetime_s) for origin in demand.origins]
-    pairs = predictor.to(home, asked)
-    table = np.array([[*pair.counted, *pair.assumed_up] for pair in pairs]).reshape(len(pairs), -1)
-    waits = np.array([pair.waiting for pair in pairs]).reshape(len(pairs), -1)
-    errors = np.array([pair.error for pair in pairs])
+    pairs = predictor.to(home, [(number[origin.broker], origin.lifetime_s) for origin in demand.origins])
     alike: dict[bytes, SubscriberPrediction] = {}
     for at in subscribers:
         who, shares = demand.subscribers[at], demand.weights(at)
         key = shares.tobytes()
         if key not in alike:
-            alike[key] = _weighed(who.id, who.broker, pairs, shares, table, waits, errors, case.overlay.names)
+            alike[key] = _weighed(who.id, who.broker, pairs, shares, case.overlay.names)
         made = alike[key]
         yield made if made.subscriber == who.id else _renamed(made, who.id)
 
@@ -130,35 +126,20 @@ def _renamed(made: SubscriberPrediction, name: str) -> SubscriberPrediction:
     return SubscriberPrediction(**{**fields, "subscriber": name})
 
 
-def _weighed(
-    name: str,
-    broker: str,
-    pairs: Sequence[Pair],
-    shares: Floats,
-    table: Floats,
-    waits: Floats,
-    errors: Floats,
-    names: Sequence[str],
-) -> SubscriberPrediction:
-    values = [float(each) for each in shares @ table]
-    used = [pair for pair, share in zip(pairs, shares, strict=True) if share > 0]
-    size = len(Schemes._fields)
-    weakest = min(used, key=lambda pair: pair.counted.retransmission, default=None)
+def _weighed(name: str, broker: str, pairs: PairsTo, shares: Floats, names: Sequence[str]) -> SubscriberPrediction:
+    used = np.flatnonzero(shares > 0)
+    weakest = used[np.argmin(pairs.counted[used, Schemes._fields.index("retransmission")])] if len(used) else None
     return SubscriberPrediction(
         name,
         broker,
-        Schemes(*values[:size]),
-        Schemes(*values[size:]),
-        _worst([pair.multipath_method for pair in used]),
-        _worst([pair.hybrid_method for pair in used]),
-        float(shares @ errors),
-        tuple(float(each) for each in shares @ waits),
-        names[weakest.source] if weakest else "",
+        Schemes(*(shares @ pairs.counted).tolist()),
+        Schemes(*(shares @ pairs.assumed_up).tolist()),
+        METHODS[pairs.multipath_method[used].max(initial=0)],
+        METHODS[pairs.hybrid_method[used].max(initial=0)],
+        float(shares @ pairs.errors),
+        tuple((shares @ pairs.waiting).tolist()),
+        "" if weakest is None else names[pairs.sources[weakest]],
     )
-
-
-def _worst(methods: Sequence[Method]) -> Method:
-    return next((each for each in ("bound", "monte-carlo") if each in methods), "exact")
 
 
 def plan(case: Case, samples: int, seed: int, wanted: frozenset[str] = EVERY_SCHEME) -> list[SubscriberPrediction]:

@@ -31,12 +31,18 @@ class Hop:
 
 
 def starts_of(hops: Sequence[Hop]) -> Floats:
-    """In which state an event finds each hop: the sender is up, the others as they usually are. State 0 is the atom."""
-    starts = np.zeros((len(hops), STATES))
+    """In which state an event finds each hop, a row each; state 0 is the atom."""
     _, _, link = rates_and_shares([hop.link for hop in hops])
     _, _, receiver = rates_and_shares([hop.receiver for hop in hops])
-    starts[:, 0], starts[:, 2] = link[0] * receiver[0], link[1] * receiver[0]
-    starts[:, 4], starts[:, 6] = link[0] * receiver[1], link[1] * receiver[1]
+    return start_shares(link, receiver).T
+
+
+def start_shares(link: tuple[Floats, Floats], receiver: tuple[Floats, Floats]) -> Floats:
+    """From the shares of the time up and down, a row for each state: the sender is up, the others as they usually
+    are."""
+    starts = np.zeros((STATES, len(link[0])))
+    starts[0], starts[2] = link[0] * receiver[0], link[1] * receiver[0]
+    starts[4], starts[6] = link[0] * receiver[1], link[1] * receiver[1]
     return starts
 
 

@@ -34,14 +34,19 @@ class IndexFile:
     folder: str | None  # None: among the files that the session has sent to the executor
     bytes: int
 
+    @property
+    def path(self) -> Path:
+        """Where a task finds it."""
+        if self.folder is not None:
+            return Path(self.folder) / self.name
+        from pyspark import SparkFiles  # noqa: PLC0415 - only tasks of a cluster need it
+
+        return Path(SparkFiles.get(self.name))
+
     def open(self) -> "Matcher":
         from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba, and few events do without
 
-        if self.folder is not None:
-            return Matcher.open(Path(self.folder) / self.name)
-        from pyspark import SparkFiles  # noqa: PLC0415 - only tasks of a cluster need it
-
-        return Matcher.open(SparkFiles.get(self.name))
+        return Matcher.open(self.path)
 
 
 @lru_cache(maxsize=_OPEN_MAX)

@@ -1,148 +1,188 @@
 """One more disjoint path at least cost (see `disjoint_paths.py`): Dijkstra's search on the graph that is left.
 
 For all pairs of a large network the search is led: what remains to the target, known from one search backwards, is
-the first potential, so that the first path is walked straight and later ones look only a little around it."""
+the first potential, so that the first path is walked straight and later ones look only a little around it. What is
+known of a node stands together, and so does the heap, because their places are what a search waits for."""
 
 import numba as nb
 import numpy as np
 
+# Of a node: its distance in this search, its potential, the node before it, and the link to it or -1.
+_NODE = np.dtype([("far", np.float64), ("potential", np.float64), ("came", np.int32), ("by", np.int32)])
+_ENTRY = np.dtype([("far", np.float64), ("node", np.int64)])
+
+
+def scratch(brokers: int, links: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `augment` needs to work with: nodes, a heap, and what was touched with how much that is behind it."""
+    nodes = np.zeros(2 * brokers, _NODE)
+    nodes["far"] = np.inf
+    return nodes, np.zeros(2 * brokers + 4 * links + 1, _ENTRY), np.zeros(2 * brokers + 1, np.int64)
+
 
 @nb.njit(cache=True)
-def scratch(brokers, links):
-    """What `augment` needs to work with: distances, where from, what is done, a heap, what was touched."""
-    nodes = 2 * brokers
-    far, came, by = np.full(nodes, np.inf), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-    heap = np.zeros((nodes + 4 * links + 1, 2))  # every arc is taken up once at most
-    return far, came, by, np.zeros(nodes, np.bool_), heap, np.zeros(nodes + 1, np.int64)
-
-
-@nb.njit(cache=True)
-def augment(source, target, graph, usable, passed, through, potential, work):
+def augment(source, target, graph, passed, through, work):
     """Turn earlier paths where that helps; False when there is no further one.
 
     Node 2b is where events enter broker b, 2b + 1 where they leave it. `passed` has for each link the broker that a
-    path leaves by it, or -1; `through` the brokers in between that a path uses.
+    path leaves by it, or -1; `through` the brokers in between that a path uses. What costs infinity is not used.
     """
     near, near_first, broker_cost, link_cost = graph
-    far, came, by, done, heap, touched = work
+    nodes, heap, touched = work
     start, end = 2 * source + 1, 2 * target
-    far[start], heap[0, 0], heap[0, 1] = 0.0, 0.0, start
-    touched[0], touched[-1] = start, 1
-    size = 1
+    touched[-1] = 0
+    size = _push(start, start, -1, 0.0, nodes, heap, touched, 0)
     while size:
-        at, node = heap[0, 0], np.int64(heap[0, 1])
-        size = _pop(heap, size)
-        if done[node]:
-            continue
-        done[node] = True
+        at, node = heap[0].far, heap[0].node
         if node == end:
             break
-        broker, leaving = node >> 1, node & 1
-        other, cost, allowed = 2 * broker, -broker_cost[broker], through[broker]
-        if not leaving:
-            other, cost, allowed = other + 1, -cost, not through[broker] and broker != target
-        if allowed:
-            size = _relax(node, other, -1, cost, at, potential, work, size)
+        size = _pop(heap, size)
+        if at > nodes[node].far:
+            continue  # it was nearer already
+        broker, here = node >> 1, at + nodes[node].potential
+        leaving = node & 1
+        if leaving and through[broker]:
+            step = here - broker_cost[broker] - nodes[node - 1].potential
+            size = _enter(node - 1, node, -1, max(at, step), target, through, broker_cost, work, size)
         for place in range(near_first[broker], near_first[broker + 1], 2):
             other, link = near[place], near[place + 1]
             if leaving:
-                if usable[link] and usable[len(link_cost) + other] and passed[link] < 0 and other != source:
-                    size = _relax(node, 2 * other, link, link_cost[link], at, potential, work, size)
+                if passed[link] < 0 and other != source:
+                    step = here + link_cost[link] - nodes[2 * other].potential
+                    size = _enter(2 * other, node, link, max(at, step), target, through, broker_cost, work, size)
             elif passed[link] == other:
-                size = _relax(node, 2 * other + 1, link, -link_cost[link], at, potential, work, size)
-    found = done[end]
+                step = here - link_cost[link] - nodes[2 * other + 1].potential
+                size = _push(2 * other + 1, node, link, max(at, step), nodes, heap, touched, size)
+    found = size > 0
     if found:
-        _turn(start, end, far, came, by, done, touched, passed, through, potential)
+        _turn(start, end, work, passed, through)
     for place in range(touched[-1]):
-        far[touched[place]], done[touched[place]] = np.inf, False
+        nodes[touched[place]].far = np.inf
     return found
 
 
 @nb.njit(cache=True)
-def _turn(start, end, far, came, by, done, touched, passed, through, potential):
-    """Take the path that was found; nodes beyond its end keep their potential, the others fall behind it."""
-    for place in range(touched[-1]):
-        node = touched[place]
-        if done[node]:
-            potential[node] += far[node] - far[end]
-    node = end
-    while node != start:
-        link = by[node]
-        if link < 0:
-            through[node >> 1] = not through[node >> 1]
-        elif passed[link] >= 0:
-            passed[link] = -1
-        else:
-            passed[link] = came[node] >> 1
-        node = came[node]
+def _enter(node, before, link, far, target, through, broker_cost, work, size):
+    """Reach a node where a broker is entered. Where no path goes through it, there is only one way on: it is taken at
+    once, and does not wait in the heap."""
+    nodes, heap, touched = work
+    broker = node >> 1
+    if broker == target or through[broker]:
+        return _push(node, before, link, far, nodes, heap, touched, size)
+    if far < nodes[node].far and far < nodes[2 * target].far:
+        if nodes[node].far == np.inf:
+            touched[touched[-1]] = node
+            touched[-1] += 1
+        nodes[node].far, nodes[node].came, nodes[node].by = far, before, link
+        step = far + broker_cost[broker] + nodes[node].potential - nodes[node + 1].potential
+        if max(far, step) < nodes[2 * target].far:
+            return _push(node + 1, node, -1, max(far, step), nodes, heap, touched, size)
+    return size
 
 
 @nb.njit(cache=True)
-def _relax(node, other, link, cost, at, potential, work, size):
-    far, came, by, _, heap, touched = work
-    total = at + max(0.0, cost + potential[node] - potential[other])
-    if total < far[other] and size < len(heap):
-        if far[other] == np.inf:
-            touched[touched[-1]] = other
+def _push(node, before, link, far, nodes, heap, touched, size):
+    if far < nodes[node].far and size < len(heap):
+        if nodes[node].far == np.inf:
+            touched[touched[-1]] = node
             touched[-1] += 1
-        far[other] = total
-        came[other], by[other] = node, link
+        nodes[node].far, nodes[node].came, nodes[node].by = far, before, link
         here = size
-        while here and heap[(here - 1) >> 1, 0] > total:
-            heap[here, 0], heap[here, 1] = heap[(here - 1) >> 1, 0], heap[(here - 1) >> 1, 1]
+        while here and heap[(here - 1) >> 1].far > far:
+            heap[here].far, heap[here].node = heap[(here - 1) >> 1].far, heap[(here - 1) >> 1].node
             here = (here - 1) >> 1
-        heap[here, 0], heap[here, 1] = total, other
-        size += 1
+        heap[here].far, heap[here].node = far, node
+        return size + 1
     return size
 
 
 @nb.njit(cache=True)
 def _pop(heap, size):
     size -= 1
-    at, node = heap[size, 0], heap[size, 1]
+    at, node = heap[size].far, heap[size].node
     here = 0
     while 2 * here + 1 < size:
         child = 2 * here + 1
-        if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
+        if child + 1 < size and heap[child + 1].far < heap[child].far:
             child += 1
-        if heap[child, 0] >= at:
+        if heap[child].far >= at:
             break
-        heap[here, 0], heap[here, 1] = heap[child, 0], heap[child, 1]
+        heap[here].far, heap[here].node = heap[child].far, heap[child].node
         here = child
-    heap[here, 0], heap[here, 1] = at, node
+    heap[here].far, heap[here].node = at, node
     return size
 
 
 @nb.njit(cache=True)
-def bounds_to(target, steps, first, links, graph, broker_share, link_share):
-    """For each path to the target: P(one of the best disjoint paths is up), and the same without those that meet it.
+def _turn(start, end, work, passed, through):
+    """Take the path that was found; nodes beyond its end keep their potential, the others fall behind it."""
+    nodes, _, touched = work
+    reach = nodes[end].far
+    for place in range(touched[-1]):
+        if nodes[touched[place]].far < reach:
+            nodes[touched[place]].potential += nodes[touched[place]].far - reach
+    node = end
+    while node != start:
+        link, before = nodes[node].by, nodes[node].came
+        if link < 0:
+            through[node >> 1] = not through[node >> 1]
+        elif passed[link] >= 0:
+            passed[link] = -1
+        else:
+            passed[link] = before >> 1
+        node = before
 
-    `steps` has the brokers of the paths one after the other, `first` where each begins, `links` the links between.
+
+@nb.njit(cache=True)
+def bounds_to(target, sources, onward, by, graph, broker_share, link_share, work):
+    """For each source: P(one of the best disjoint paths is up), and the same without those that meet its default path.
+
+    The default path goes by `onward` and `by`, which have each broker's next one and the link to it.
     """
     near, near_first, broker_cost, link_cost = graph
-    brokers, paths = len(broker_cost), len(first) - 1
-    led = _costs_to(target, graph)
-    usable = np.ones(len(link_cost) + brokers, np.bool_)
-    passed, through, potential = np.empty(len(link_cost), np.int64), np.empty(brokers, np.bool_), np.empty(2 * brokers)
-    work = scratch(brokers, len(link_cost))
+    brokers = len(broker_cost)
+    nodes, _, touched = work
+    led = _costs_to(target, graph, work)
+    for node in range(2 * brokers):
+        nodes[node].potential = led[node]
+    passed, through = np.full(len(link_cost), -1), np.zeros(brokers, np.bool_)
     on_broker, on_link = np.full(brokers, -1), np.full(len(link_cost), -1)
-    best, apart = np.zeros(paths), np.zeros(paths)
-    for path in range(paths):
-        source = steps[first[path]]
-        for at in range(first[path] + 1, first[path + 1] - 1):
-            on_broker[steps[at]] = path
-        for at in range(first[path], first[path + 1] - 1):
-            on_link[links[at - path]] = path
-        passed[:], through[:], potential[:] = -1, False, led
+    best, apart = np.zeros(len(sources)), np.zeros(len(sources))
+    most = np.full(brokers, brokers)  # disjoint paths that a source can have, as far as is known
+    moved, is_moved = np.empty(2 * brokers, np.int64), np.zeros(2 * brokers, np.bool_)
+    for row in range(len(sources)):
+        source = sources[row]
+        broker = source
+        while broker != target:
+            on_broker[broker], on_link[by[broker]] = row, row
+            broker = onward[broker]
+        moves = 0
         rounds = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
-        for _ in range(rounds):
-            if not augment(source, target, graph, usable, passed, through, potential, work):
+        for found in range(min(rounds, most[source])):
+            if not augment(source, target, graph, passed, through, work):
+                # What the search has seen is cut off from the target by as many brokers and links as there are paths;
+                # so is every other source there, and need not search all of it again.
+                for place in range(touched[-1]):
+                    node = touched[place]
+                    if node & 1:
+                        most[node >> 1] = min(most[node >> 1], found)
                 break
+            for place in range(touched[-1]):
+                if not is_moved[touched[place]]:
+                    is_moved[touched[place]] = True
+                    moved[moves] = touched[place]
+                    moves += 1
             share, other = _one_is_up(
-                source, target, path, near, near_first, passed, broker_share, link_share, on_broker, on_link
+                source, target, row, near, near_first, passed, broker_share, link_share, on_broker, on_link
             )
-            if share > best[path]:
-                best[path], apart[path] = share, other
+            if share > best[row]:
+                best[row], apart[row] = share, other
+        for place in range(moves):  # only what was changed is as it was: a network has many more nodes
+            node = moved[place]
+            nodes[node].potential, is_moved[node] = led[node], False
+            if through[node >> 1] or node >> 1 == source:
+                through[node >> 1] = False
+                for at in range(near_first[node >> 1], near_first[(node >> 1) + 1], 2):
+                    passed[near[at + 1]] = -1
     return best, apart
 
 
@@ -174,25 +214,25 @@ def _one_is_up(source, target, path, near, near_first, passed, broker_share, lin
 
 
 @nb.njit(cache=True)
-def _costs_to(target, graph):
+def _costs_to(target, graph, work):
     """Minus what it costs to go on to the target, from entering and from leaving each broker: a potential."""
     near, near_first, broker_cost, link_cost = graph
     brokers = len(broker_cost)
-    nothing, work = np.zeros(brokers), scratch(brokers, len(link_cost))
-    far, _, _, done, heap, _ = work
-    far[target], heap[0, 0], heap[0, 1] = 0.0, 0.0, target
-    size = 1
+    nodes, heap, touched = work
+    led = np.zeros(2 * brokers)  # who cannot reach the target is never asked
+    touched[-1] = 0
+    size = _push(2 * target, 2 * target, -1, 0.0, nodes, heap, touched, 0)
     while size:
-        at, broker = heap[0, 0], np.int64(heap[0, 1])
+        at, broker = heap[0].far, heap[0].node >> 1
         size = _pop(heap, size)
-        if done[broker]:
+        if at > nodes[2 * broker].far:
             continue
-        done[broker] = True
+        if broker != target:
+            led[2 * broker], led[2 * broker + 1] = -at, broker_cost[broker] - at
         for place in range(near_first[broker], near_first[broker + 1], 2):
             other, link = near[place], near[place + 1]
-            size = _relax(broker, other, link, link_cost[link] + broker_cost[other], at, nothing, work, size)
-    led = np.zeros(2 * brokers)  # who cannot reach the target is never asked
-    for broker in range(brokers):
-        if done[broker] and broker != target:
-            led[2 * broker], led[2 * broker + 1] = -far[broker], broker_cost[broker] - far[broker]
+            far = at + link_cost[link] + broker_cost[other]
+            size = _push(2 * other, 2 * broker, link, far, nodes, heap, touched, size)
+    for place in range(touched[-1]):
+        nodes[touched[place]].far = np.inf
     return led
