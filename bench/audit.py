@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -29,6 +30,7 @@ from bench.workloads import REPOSITORY
 CORES = 2
 PLAN = REPOSITORY / "bench" / "results" / "audit-plan.txt"
 STAGE_MS = 500  # shorter tasks say nothing about skew: starting one takes tens of milliseconds
+STAGE_ROWS = 10_000  # and of fewer rows their number does not
 SMALL_ROUNDS = 3
 
 
@@ -62,7 +64,7 @@ def on_spark(millions: float, hot: bool) -> dict[str, Any]:
                 seconds = perf_counter() - begun
                 plan = engine.plan()
         spark.stop()
-        stages = task_times_ms(log, since_ms)
+        stages = task_runs(log, since_ms)
     jvm, worker = memory.peak()
     (run,) = audit.runs
     return {
@@ -81,28 +83,65 @@ def on_spark(millions: float, hot: bool) -> dict[str, Any]:
     }
 
 
-def task_times_ms(log: Path, since_ms: float) -> dict[int, list[int]]:
-    """The run times of each stage's tasks that were started since then, from the log of a session that has ended."""
-    found: dict[int, list[int]] = {}
+@dataclass(frozen=True)
+class TaskRun:
+    started_ms: int
+    run_ms: int
+    rows: int  # that it read: of a shuffle, of files, or portions of kept tables
+    is_shuffled: bool  # which of these: a stage may have tasks of both kinds side by side
+
+
+def task_runs(log: Path, since_ms: float) -> dict[int, list[TaskRun]]:
+    """Each stage's tasks that were started since then, from the log of a session that has ended."""
+    found: dict[int, list[TaskRun]] = {}
     for line in next(log.glob("[!.]*")).read_text().splitlines():
         event = json.loads(line)
         if event["Event"] != "SparkListenerTaskEnd" or not event.get("Task Metrics"):
             continue
-        if event["Task Info"]["Launch Time"] >= since_ms:
-            found.setdefault(event["Stage ID"], []).append(event["Task Metrics"]["Executor Run Time"])
+        started, metrics = event["Task Info"]["Launch Time"], event["Task Metrics"]
+        if started >= since_ms:
+            rows = metrics["Input Metrics"]["Records Read"]
+            is_shuffled = not rows
+            rows = rows or metrics["Shuffle Read Metrics"]["Total Records Read"]
+            run = TaskRun(started, metrics["Executor Run Time"], rows, is_shuffled)
+            found.setdefault(event["Stage ID"], []).append(run)
     return found
 
 
-def skew(stages: dict[int, list[int]]) -> dict[str, Any]:
-    """The stage whose slowest task is slowest beside the median one, of those with tasks that are long enough."""
-    long = [each for each in stages.values() if len(each) > CORES and median(each) >= STAGE_MS]
-    worst = max(long, key=lambda each: max(each) / median(each), default=[])
+def skew(stages: dict[int, list[TaskRun]]) -> dict[str, Any]:
+    """How much the slowest task of a stage is slower than its median one, where that is most, of the stages with tasks
+    that are long enough. Then twice within each kind of task: by time, without the first task of each core, which loads
+    and compiles for those behind it; and by the rows that they read."""
+    long = [each for each in stages.values() if _is_long(each)]
+    worst = max(([run.run_ms for run in each] for each in long), key=_ratio, default=[])
+    later = [sorted(each, key=lambda run: run.started_ms)[CORES:] for each in stages.values()]
     return {
         "stages": len(long),
         "slowest_ms": max(worst, default=0),
         "median_ms": median(worst) if worst else 0,
-        "ratio": max(worst) / median(worst) if worst else 1.0,
+        "ratio": _ratio(worst),
+        "later_ratio": max((_ratio([run.run_ms for run in each]) for each in _kinds(later)), default=1.0),
+        "rows_ratio": max(map(_ratio, _shuffled_rows(stages)), default=1.0),
     }
+
+
+def _shuffled_rows(stages: dict[int, list[TaskRun]]) -> list[list[int]]:
+    found = ([run.rows for run in each if run.is_shuffled] for each in stages.values())
+    return [rows for rows in found if len(rows) > CORES and median(rows) >= STAGE_ROWS]
+
+
+def _kinds(stages: list[list[TaskRun]]) -> list[list[TaskRun]]:
+    """The tasks of each stage that read files or kept tables, and those that read a shuffle, if they are long."""
+    apart = [[run for run in each if run.is_shuffled is shuffled] for each in stages for shuffled in (False, True)]
+    return [each for each in apart if _is_long(each)]
+
+
+def _is_long(tasks: list[TaskRun]) -> bool:
+    return len(tasks) > CORES and median(run.run_ms for run in tasks) >= STAGE_MS
+
+
+def _ratio(numbers: list[int]) -> float:
+    return max(numbers) / median(numbers) if numbers and median(numbers) else 1.0
 
 
 def small() -> dict[str, Any]:
