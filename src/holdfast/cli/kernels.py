@@ -7,10 +7,11 @@ may not write there, in the user's cache folder (or NUMBA_CACHE_DIR); later proc
 from collections.abc import Callable
 
 # Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one, by bitmaps and by
-# blocks, texts.
+# blocks, a few side by side, texts.
 _SORTED = [f"price < {bound} AND symbol = 'S1'" for bound in range(40)]
 _TESTED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
 _WIDE = [f"symbol = 'S2' AND price < {bound} AND volume > {bound}" for bound in range(1_200)]
+_ABREAST = [f"symbol = 'S3' AND price < {bound} AND volume > {bound}" for bound in range(20)]
 _TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
 
 
@@ -22,11 +23,11 @@ def compile_matching() -> None:
 
     load_kernels()  # those that brokers use
     matcher = Matcher()
-    for number, condition in enumerate([*_SORTED, *_TESTED, *_WIDE, *_TEXTS]):
+    for number, condition in enumerate([*_SORTED, *_TESTED, *_WIDE, *_ABREAST, *_TEXTS]):
         matcher.add(number, condition)
     for numbers in (pa.int64(), pa.float64()):
-        columns = {name: pa.array([1, 30], numbers) for name in ("price", "volume", "age")}
-        matcher.match_batch(pa.table({**columns, "symbol": ["S1", "S2"], "name": ["abc", None]}))
+        columns = {name: pa.array([1, 30, 5], numbers) for name in ("price", "volume", "age")}
+        matcher.match_batch(pa.table({**columns, "symbol": ["S1", "S2", "S3"], "name": ["abc", None, "b"]}))
     matcher.match({"price": 1, "volume": 2, "symbol": "S2", "name": "abc"})
 
 

@@ -148,7 +148,7 @@ def numba_cache() -> Iterator[Finding]:
     try:
         from holdfast.matching import kernels
 
-        folder = Path(kernels.open_buckets.stats.cache_path or "")
+        folder = Path(kernels.copy_runs.stats.cache_path or "")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -11,21 +11,24 @@ from functools import partial
 from itertools import chain, pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.language.subscription import Filter
+from holdfast.matching.abreast import EVENTS, check_abreast, order_hits
 from holdfast.matching.elements import Known
-from holdfast.matching.encoding import columns_of, encode, encode_patterns
+from holdfast.matching.encoding import columns_of, encode, encode_patterns, pooled
 from holdfast.matching.gathering import Gathered
 from holdfast.matching.kernels import (
     BLOCK_ROOM,
+    HITS_AT_ONCE,
+    IN_RANGE,
     Image,
     Ints,
     Patterns,
     check_blocks,
     check_filters,
     copy_runs,
-    open_buckets,
 )
 from holdfast.matching.layout import compile_image
 from holdfast.matching.residuals import to_index
@@ -35,7 +38,10 @@ from holdfast.matching.slots import Slot
 _ROWS = 65_536  # events encoded at a time: keeps the codes in the processor's caches and memory flat
 _CODES_MAX = 1 << 25  # of them at a time, 128 MB: conditions on thousands of attributes take fewer events at once
 _PAIRS = 1 << 20  # pairs per output buffer: 4 MiB a column, large enough that its overhead vanishes
+_HITS = 1 << 18  # of one buffer
 _SLICES_PER_THREAD = 4  # so that a slow slice of rows does not leave the other threads idle
+
+_ONE_BY_ONE, _ABREAST, _BLOCKS = range(3)
 
 Pairs = tuple[Ints, Ints]
 
@@ -57,7 +63,9 @@ class Columns:
         self.patterns = patterns
         self.size = size
         self._repeats = bool(image.repeated.any())
-        self._capacity = max(_PAIRS, BLOCK_ROOM, 4 * _largest_bucket(image))
+        self.opened_most = _opened_most(image)
+        self._ways = _ways(image)
+        self._capacity = max(_PAIRS, BLOCK_ROOM, EVENTS, 4 * _largest_bucket(image))
 
     @classmethod
     def of(cls, subscriptions: Iterable[Sequence[Filter]]) -> "Columns":
@@ -99,56 +107,71 @@ class Columns:
         return pairs
 
     def _match_codes(self, codes: Ints, patterns: Patterns, threads: int) -> Iterator[Pairs]:
-        nothing = np.empty(0, np.int32)
-        count = open_buckets(self.image, codes, patterns, nothing, nothing)
-        if count == 0:
-            return
-        rows, buckets = np.empty(count, np.int32), np.empty(count, np.int32)
-        open_buckets(self.image, codes, patterns, rows, buckets)
         if threads == 1:
-            yield from self._slice(codes, patterns, rows, buckets, 0, count)
+            yield from self._rows(codes, patterns, 0, codes.shape[0])
             return
-        cuts = np.linspace(0, codes.shape[0], threads * _SLICES_PER_THREAD + 1).astype(int)
-        hits = np.searchsorted(rows, cuts).tolist()  # all hits of a row stay together
+        cuts = np.linspace(0, codes.shape[0], threads * _SLICES_PER_THREAD + 1).astype(int).tolist()
         with ThreadPoolExecutor(threads) as pool:
-            slices = pairwise(hits)
-            for part in pool.map(lambda each: list(self._slice(codes, patterns, rows, buckets, *each)), slices):
+            for part in pool.map(lambda each: list(self._rows(codes, patterns, *each)), pairwise(cuts)):
                 yield from part
 
-    def _slice(
-        self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints, first: int, last: int
-    ) -> Iterator[Pairs]:
-        """The pairs of some hits: first from sorted runs, then from checked filters."""
-        image = self.image
-        hit = first
-        while hit < last and image.runs.size:
-            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
-            hit, written = copy_runs(image, codes, rows, buckets, hit, last, out_rows, out)
+    def _rows(self, codes: Ints, patterns: Patterns, row: int, end: int) -> Iterator[Pairs]:
+        """The pairs of some rows: first from sorted runs, then from checked filters."""
+        hits: list[Pairs] = []
+        capacity, room = self._capacity, self.opened_most + HITS_AT_ONCE
+        while row < end:
+            out_rows, out = pooled(capacity), pooled(capacity)
+            left = pooled(2 * max(room, _HITS)).reshape(2, -1)
+            next_row, written, listed = copy_runs(
+                self.image, codes, patterns, row, end, self.opened_most, out_rows, out, left[0], left[1]
+            )
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
-        rows, buckets = rows[first:last], buckets[first:last]
-        wide = image.wide_of[buckets] >= 0
-        tested = self._narrow(codes, patterns, rows[~wide], buckets[~wide])
-        if wide.any():
-            blocks = self._wide(codes, patterns, rows[wide], buckets[wide])
-            tested = chain(tested, blocks) if not self._repeats else self._once(chain(tested, blocks))
-        yield from tested
+            if listed:
+                hits.append((left[0, :listed], left[1, :listed]))
+            if next_row == row:  # it alone yields more than fits
+                capacity *= 2
+            row = next_row
+        if hits:
+            rows, buckets = hits[0] if len(hits) == 1 else tuple(map(np.concatenate, zip(*hits, strict=True)))
+            yield from self._checked(codes, patterns, rows, buckets)
+
+    def _checked(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
+        ways = self._ways[buckets]
+        parts = [(rows[ways == way], buckets[ways == way]) for way in (_ONE_BY_ONE, _ABREAST, _BLOCKS)]
+        if parts[_ABREAST][0].size:
+            yield from self._abreast(codes, *parts[_ABREAST])
+        tested = self._narrow(codes, patterns, *parts[_ONE_BY_ONE])
+        if not parts[_BLOCKS][0].size:
+            yield from tested
+            return
+        blocks = self._wide(codes, patterns, *parts[_BLOCKS])
+        yield from chain(tested, blocks) if not self._repeats else self._once(chain(tested, blocks))
+
+    def _abreast(self, codes: Ints, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
+        rows, buckets = order_hits(rows, buckets, self._ways.size)
+        image, progress = self.image, np.zeros(2, np.int64)
+        given = image.checked_starts, image.checked_subscriptions, image.test_starts, image.tests
+        while progress[0] < rows.size:
+            out_rows, out = pooled(self._capacity), pooled(self._capacity)
+            written = check_abreast(*given, codes, rows, buckets, progress, out_rows, out)
+            if written:
+                yield _trimmed(out_rows, written), _trimmed(out, written)
 
     def _narrow(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
         image, hit = self.image, 0
         stamps = np.zeros(self.size if self._repeats else 0, np.int32)
         while hit < rows.size and image.checked_subscriptions.size:
-            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
+            out_rows, out = pooled(self._capacity), pooled(self._capacity)
             hit, written = check_filters(image, codes, patterns, rows, buckets, hit, rows.size, out_rows, out, stamps)
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
 
     def _wide(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
-        order = np.argsort(buckets, kind="stable")
-        rows, buckets = rows[order], buckets[order]
+        rows, buckets = order_hits(rows, buckets, self._ways.size)
         progress = np.zeros(3, np.int64)
         while progress[0] < rows.size:
-            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
+            out_rows, out = pooled(self._capacity), pooled(self._capacity)
             written = check_blocks(self.image, codes, patterns, rows, buckets, progress, out_rows, out)
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
@@ -166,6 +189,26 @@ class Columns:
             yield (distinct // self.size).astype(np.int32), (distinct % self.size).astype(np.int32)
 
 
+def _ways(image: Image) -> npt.NDArray[np.uint8]:
+    """How the filters of each bucket are checked."""
+    ways = np.full(image.bitmap_of.size, _ONE_BY_ONE, np.uint8)
+    counts = np.diff(image.checked_starts)
+    tests, owners = np.diff(image.test_starts), np.repeat(np.arange(ways.size), counts)
+    hard = image.repeated[image.checked_subscriptions] == 1
+    hard[np.repeat(np.arange(tests.size), tests)[image.tests[:, 0] != IN_RANGE]] = True
+    easy = (counts > 0) & (image.bitmap_of < 0)
+    easy[owners[hard]] = False
+    ways[easy] = _ABREAST
+    ways[image.wide_of >= 0] = _BLOCKS
+    return ways
+
+
+def _opened_most(image: Image) -> int:
+    """The most buckets that one event can open."""
+    per_code = np.diff(image.key_starts).max(initial=0)  # also across two slots: a number below 0, or too many
+    return int(1 + max(0, per_code) * image.access_slots.size + np.count_nonzero(image.pattern_buckets >= 0))
+
+
 def _largest_bucket(image: Image) -> int:
     """The most entries that one hit can yield."""
     ends = np.append(image.runs[:, 6], image.subscriptions.size)
@@ -173,11 +216,10 @@ def _largest_bucket(image: Image) -> int:
     return int(max(runs.max(initial=0), np.diff(image.checked_starts).max(initial=0)))
 
 
-def _buffer(size: int) -> Ints:
-    # Arrow's pool hands freed pages out again; NumPy would give them back and fault them in anew each time.
-    return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)
-
-
 def _trimmed(buffer: Ints, written: int) -> Ints:
     """The part that was written. A copy when it is small: a view would keep the whole buffer with the answer."""
-    return buffer[:written] if 2 * written >= buffer.size else buffer[:written].copy()
+    if 2 * written >= buffer.size:
+        return buffer[:written]
+    copy = pooled(written)
+    copy[:] = buffer[:written]
+    return copy

@@ -7,6 +7,7 @@ dictionary-encoded, or a list of such. Struct columns flatten to dotted names.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import EXACT, Patterns
-from holdfast.matching.placing import place_texts
+from holdfast.matching.placing import find_texts, place_texts
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
 from holdfast.model.values import as_value
@@ -40,27 +41,25 @@ class EncodedColumn:
             self.missing = array.is_null().to_numpy(zero_copy_only=False)
         self._distinct: tuple[Codes, pa.Array] | None = None
 
-    def codes(self, slot: Slot) -> Codes | int:
-        """A code for each row, or one for all of them."""
+    def put_codes(self, slot: Slot, codes: Codes) -> None:
+        """A code for each row."""
         if slot.sort is SlotKind.PRESENCE:
-            return PRESENT if self.missing is None else np.where(self.missing, MISSING, PRESENT).astype(np.int32)
+            codes[:] = PRESENT if self.missing is None else np.where(self.missing, MISSING, PRESENT)
+            return
         if slot.sort is not self.sort:
-            return UNKNOWN  # always of a list: what is asked of its elements is no code
+            codes[:] = UNKNOWN  # always of a list: what is asked of its elements is no code
+            return
         if slot.sort is SlotKind.STRING:
-            return self._text_codes(slot)
-        if slot.sort is SlotKind.BOOLEAN:
-            values = self.array.fill_null(False).to_numpy(zero_copy_only=False)
-            codes = np.where(values, TRUE, FALSE).astype(np.int32)
+            self._put_texts(slot, codes)
+        elif slot.sort is SlotKind.BOOLEAN:
+            codes[:] = np.where(self.array.fill_null(False).to_numpy(zero_copy_only=False), TRUE, FALSE)
         else:
             numbers = _numbers(self.name, self.array)
             if numbers.dtype.kind == "i" and numbers.size and numbers.min() >= -EXACT and numbers.max() <= EXACT:
                 numbers = numbers.astype(np.float64)  # the constants of another type would take as much memory again
-            codes = slot.edges_of(numbers.dtype.name).codes(numbers)
-            if numbers.dtype.kind == "f":
-                codes[np.isnan(numbers)] = UNKNOWN
+            slot.edges_of(numbers.dtype.name).put(numbers, codes)
         if self.missing is not None:
             codes[self.missing] = UNKNOWN
-        return codes
 
     def distinct(self) -> tuple[Codes, pa.Array]:
         """For each row the position of its text among the distinct ones, or -1; and those texts."""
@@ -77,27 +76,15 @@ class EncodedColumn:
             self._distinct = rows, texts
         return self._distinct
 
-    def _text_codes(self, slot: Slot) -> Codes:
-        if slot.points_only and self._distinct is None and self.array.type in (pa.string(), pa.large_string()):
-            return self._equal_codes(slot)
+    def _put_texts(self, slot: Slot, codes: Codes) -> None:
+        if slot.points_only and self._distinct is None and not pa.types.is_dictionary(self.array.type):
+            texts = self.array if self.array.type in _OFFSETS else self.array.cast(pa.large_string())
+            find_texts(*_bytes_of(texts), slot.text, slot.text_starts, slot.table, codes)
+            return
         rows, texts = self.distinct()
-        _, starts, data = texts.buffers()
-        begin = texts.offset
         found = np.full(len(texts) + 1, UNKNOWN, np.int32)  # the last one serves rows without a text (-1)
-        if len(texts):
-            offsets = np.frombuffer(starts, np.int64)[begin : begin + len(texts) + 1]
-            characters = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-            place_texts(characters, offsets, slot.text, slot.text_starts, found[:-1])
-        return found[rows]
-
-    def _equal_codes(self, slot: Slot) -> Codes:
-        """Where only equality is asked, by a hash table; what is no constant has the code below all of them."""
-        found = pc.index_in(self.array, value_set=slot.constants().cast(self.array.type))
-        ranks = found.fill_null(-1).to_numpy(zero_copy_only=False)
-        codes = np.where(ranks < 0, 0, 2 * ranks + 1).astype(np.int32)
-        if self.missing is not None:
-            codes[self.missing] = UNKNOWN
-        return codes
+        place_texts(*_bytes_of(texts), slot.text, slot.text_starts, found[:-1])
+        codes[:] = found[rows]
 
     def element_numbers(self, known: ElementMap[int]) -> tuple[Codes, list[int]]:
         """Of a column of lists: for each row how many of the values are in it, and their numbers end to end."""
@@ -113,6 +100,19 @@ class EncodedColumn:
         rows = pc.list_parent_indices(self.array).to_numpy(zero_copy_only=False)
         pairs = np.unique(np.stack([rows[found >= 0], found[found >= 0]]), axis=1)
         return np.bincount(pairs[0], minlength=len(self.array)).astype(np.int32), pairs[1].tolist()
+
+
+_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
+
+
+def _bytes_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.integer[Any]]]:
+    """The UTF-8 of texts, end to end, and where each begins."""
+    _, starts, data = texts.buffers()
+    kind = np.dtype(_OFFSETS[texts.type])
+    count = len(texts) + 1
+    offsets = np.frombuffer(starts, kind, count, texts.offset * kind.itemsize) if starts else np.zeros(count, kind)
+    offsets.flags.writeable = False  # as those of Arrow are: one type for numba
+    return np.frombuffer(data or b"", np.uint8), offsets
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -191,8 +191,13 @@ def _combined(chunks: pa.ChunkedArray) -> pa.Array:
     return chunks.combine_chunks()
 
 
+def pooled(size: int) -> Codes:
+    """Memory for so many. Arrow's pool hands freed pages out again; NumPy gives them back and faults them in anew."""
+    return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)
+
+
 def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int, threads: int = 1) -> Codes:
-    codes = np.empty((rows, len(slots)), np.int32)
+    codes = pooled(rows * len(slots)).reshape(rows, len(slots))
     places: dict[str, list[int]] = {}
     for at, slot in enumerate(slots):
         places.setdefault(slot.attribute, []).append(at)
@@ -201,7 +206,10 @@ def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int, 
         column = columns.get(attribute)
         for at in places[attribute]:
             missing = MISSING if slots[at].sort is SlotKind.PRESENCE else UNKNOWN
-            codes[:, at] = missing if column is None else column.codes(slots[at])
+            if column is None:
+                codes[:, at] = missing
+            else:
+                column.put_codes(slots[at], codes[:, at])
 
     if threads == 1 or rows < _ROWS_SHARED:
         for attribute in places:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from holdfast.language.parser import parse
 from holdfast.matching.columns import Columns
 from holdfast.matching.elements import ElementMap, Known
-from holdfast.matching.kernels import EXACT, FewArrays, Ints, Patterns, match_few
+from holdfast.matching.kernels import EXACT, HITS_AT_ONCE, FewArrays, Ints, Patterns, match_few
 from holdfast.matching.levels import ROWS_MAX
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
@@ -46,6 +46,7 @@ class Few:
 
     def __init__(self, columns: Columns) -> None:
         self._image, slots, self._residuals = columns.image, columns.slots, columns.residuals
+        self._opened_most = columns.opened_most
         self._slots: dict[str, dict[type, int]] = {}  # attribute -> type of its value -> slot
         self._present: list[tuple[str, int]] = []
         for at, slot in enumerate(slots):
@@ -85,8 +86,9 @@ class Few:
 
     def _make_room(self, pairs: int) -> None:
         self._rows, self._found = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
-        slots = np.array(self._number_slots, np.int64)
-        given = slots, self._values, self._codes, self._blank, self._rows, self._found
+        slots, most = np.array(self._number_slots, np.int64), self._opened_most
+        hits = np.empty((2, pairs + HITS_AT_ONCE + most), np.int32)
+        given = slots, self._values, self._codes, self._blank, most, self._rows, self._found, hits[0], hits[1]
         self._arrays = FewArrays(self._image, *self._constants, *given)
 
     def match(self, events: Sequence[Attributes]) -> tuple[Ints, Ints]:
@@ -301,7 +303,7 @@ def _constants(slots: Sequence[Slot], chosen: Sequence[int]) -> tuple[npt.NDArra
 
 
 def _place_exactly(slot: Slot, number: int | float) -> int:
-    if number != number:
-        return UNKNOWN
     kind = "float64" if type(number) is float else "int64" if number < 2**63 else "uint64"
-    return int(slot.edges_of(kind).codes(np.array([number], kind))[0])
+    codes = np.empty((1, 1), np.int32)
+    slot.edges_of(kind).put(np.array([number], kind), codes[:, 0])
+    return int(codes[0, 0])

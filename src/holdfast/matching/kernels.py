@@ -25,6 +25,7 @@ from holdfast.matching.vectors import (
     LINE,
     NUMBERS_AT_ONCE,
     choose,
+    fetch,
     find_points,
     intersect_lines,
     list_bits,
@@ -45,8 +46,9 @@ UNSORTED, AT_LEAST, AT_MOST = range(3)
 NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
 BLOCK_ROOM = BLOCK + NUMBERS_AT_ONCE  # pairs that a block may write at once
-VECTORS = 3161132775  # the checksum of `vectors`, so that this file changes with it
+VECTORS = 2538621482  # the checksum of `vectors`, so that this file changes with it
 EXACT = 2**53  # up to here, integers are doubles
+HITS_AT_ONCE = 256  # of which all run starts are fetched before the first run is copied: they stay in the cache
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
@@ -121,73 +123,84 @@ def _first_not_below(values, low, high, wanted):
     return low
 
 
-@_compiled
-def open_buckets(image, codes, patterns, hit_rows, hit_buckets):
-    """List the buckets that each row opens; with empty lists, only count them."""
-    access_slots, key_offsets = image.access_slots, image.key_offsets
-    key_starts, key_buckets, pattern_buckets = image.key_starts, image.key_buckets, image.pattern_buckets
-    texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
-    everywhere = image.run_starts[1] > 0 or image.checked_starts[1] > 0
-    write = hit_rows.size > 0
-    n = 0
-    for row in range(codes.shape[0]):
-        start = n
-        if everywhere:
-            if write:
-                hit_buckets[n] = 0
-            n += 1
-        for a in range(access_slots.size):
-            code = codes[row, access_slots[a]]
-            if code >= 0:
-                at = key_offsets[a] + code
-                for key in range(key_starts[at], key_starts[at + 1]):
-                    if write:
-                        hit_buckets[n] = key_buckets[key]
+@_inlined
+def _open_row(image, codes, patterns, row, everywhere, hit_rows, hit_buckets, n):
+    """Add the buckets that a row opens to the list of hits; how many there are then."""
+    if everywhere:
+        hit_buckets[n] = 0
+        n += 1
+    start = n - np.int64(everywhere)
+    for a in range(image.access_slots.size):
+        code = codes[row, image.access_slots[a]]
+        if code >= 0:
+            at = image.key_offsets[a] + code
+            for key in range(image.key_starts[at], image.key_starts[at + 1]):
+                hit_buckets[n] = image.key_buckets[key]
+                n += 1
+    for column in range(patterns.texts.shape[0]):
+        text = patterns.texts[column, row]
+        if text >= 0:
+            for at in range(patterns.starts[text], patterns.starts[text + 1]):
+                bucket = image.pattern_buckets[patterns.ids[at]]
+                if bucket >= 0:
+                    hit_buckets[n] = bucket
                     n += 1
-        for column in range(texts.shape[0]):
-            text = texts[column, row]
-            if text >= 0:
-                for at in range(text_starts[text], text_starts[text + 1]):
-                    bucket = pattern_buckets[text_patterns[at]]
-                    if bucket >= 0:
-                        if write:
-                            hit_buckets[n] = bucket
-                        n += 1
-        if write:
-            hit_rows[start:n] = row
+    hit_rows[start:n] = row
     return n
 
 
 @_compiled
-def copy_runs(image, codes, hit_rows, hit_buckets, hit, last, out_rows, out):
-    """Copy what matches in sorted runs; the next hit to do, and the pairs written."""
+def copy_runs(image, codes, patterns, row, end_row, most, out_rows, out, left_rows, left_buckets):
+    """Copy what matches in the sorted runs of the buckets that rows open, and list the hits with filters to check.
+
+    A row opens at most so many buckets. Returns the next row to do, the pairs written and the hits listed; it stops
+    before a row that might not fit. Rows are taken some at a time: where their runs begin is then looked up for all of
+    them before the first is copied, so that the processor fetches them from memory meanwhile.
+    """
     run_starts, runs, bounds, subscriptions = image.run_starts, image.runs, image.bounds, image.subscriptions
-    n = 0
-    while hit < last:
-        row, bucket = hit_rows[hit], hit_buckets[hit]
-        first_run, end_batch = run_starts[bucket], run_starts[bucket + 1]
-        if first_run < end_batch and n + runs[end_batch - 1, 7] - runs[first_run, 6] > out.size:
-            break
-        begin = n
-        for run in range(first_run, end_batch):
-            if runs[run, 0] != NO_SLOT and codes[row, runs[run, 0]] != runs[run, 1]:
-                continue
-            if runs[run, 2] != NO_SLOT and codes[row, runs[run, 2]] != runs[run, 3]:
-                continue
-            start, end = runs[run, 6], runs[run, 7]
-            if runs[run, 4] != NO_SLOT:
-                code = codes[row, runs[run, 4]]
-                if code < 0:
+    checked_starts = image.checked_starts
+    everywhere = run_starts[1] > 0 or checked_starts[1] > 0
+    room = HITS_AT_ONCE + most
+    hit_rows, hit_buckets = np.empty(room, np.int32), np.empty(room, np.int32)
+    n = left = 0
+    while row < end_row and left + room <= left_rows.size:
+        hits = 0
+        while row < end_row and hits < HITS_AT_ONCE:
+            hits = _open_row(image, codes, patterns, row, everywhere, hit_rows, hit_buckets, hits)
+            row += 1
+        for hit in range(hits):
+            fetch(runs, 8 * run_starts[hit_buckets[hit]])
+        row_n = row_left = 0
+        for hit in range(hits):
+            at, bucket = hit_rows[hit], hit_buckets[hit]
+            if hit == 0 or at != hit_rows[hit - 1]:
+                row_n, row_left = n, left
+            left_rows[left], left_buckets[left] = at, bucket
+            left += np.int64(checked_starts[bucket] < checked_starts[bucket + 1])
+            first_run, end_batch = run_starts[bucket], run_starts[bucket + 1]
+            if first_run < end_batch and n + runs[end_batch - 1, 7] - runs[first_run, 6] > out.size:
+                return at, row_n, row_left
+            begin = n
+            for run in range(first_run, end_batch):
+                if runs[run, 0] != NO_SLOT and codes[at, runs[run, 0]] != runs[run, 1]:
                     continue
-                if runs[run, 5] == AT_LEAST:
-                    end = _first_not_below(bounds, start, end, code + 1)
-                elif runs[run, 5] == AT_MOST:
-                    start = _first_not_below(bounds, start, end, code)
-            out[n : n + end - start] = subscriptions[start:end]
-            n += end - start
-        out_rows[begin:n] = row
-        hit += 1
-    return hit, n
+                if runs[run, 2] != NO_SLOT and codes[at, runs[run, 2]] != runs[run, 3]:
+                    continue
+                start, end = runs[run, 6], runs[run, 7]
+                if runs[run, 4] != NO_SLOT:
+                    code = codes[at, runs[run, 4]]
+                    if code < 0:
+                        continue
+                    if runs[run, 5] == AT_LEAST:
+                        end = _first_not_below(bounds, start, end, code + 1)
+                    elif runs[run, 5] == AT_MOST:
+                        start = _first_not_below(bounds, start, end, code)
+                for place in range(start, end):
+                    out[n] = subscriptions[place]
+                    n += 1
+            for place in range(begin, n):
+                out_rows[place] = at
+    return row, n, left
 
 
 @_inlined
@@ -420,9 +433,8 @@ class FewArrays(structref.StructRefProxy):
         return structref.StructRefProxy.__new__(cls, *arrays)
 
 
-structref.define_proxy(
-    FewArrays, _FewType, ["image", "constants", "starts", "slots", "values", "codes", "blank", "rows", "found"]
-)
+_FEW_FIELDS = "image constants starts slots values codes blank most rows found hit_rows hit_buckets"
+structref.define_proxy(FewArrays, _FewType, _FEW_FIELDS.split())
 
 
 @_compiled
@@ -443,22 +455,30 @@ def match_few(few, count, patterns, doubles):
                     return -2
                 at = _first_not_below(few.constants, begin, end, value)
                 codes[row, slot] = 2 * (at - begin) + np.int64(at < end and few.constants[at] == value)
-    nothing = np.empty(0, np.int32)
-    hits = open_buckets(image, codes, patterns, nothing, nothing)
-    rows, buckets = np.empty(hits, np.int32), np.empty(hits, np.int32)
-    open_buckets(image, codes, patterns, rows, buckets)
-    done, n = copy_runs(image, codes, rows, buckets, 0, hits, out_rows, out)
-    if done < hits:
+    rows, buckets = few.hit_rows, few.hit_buckets
+    done, n, hits = copy_runs(image, codes, patterns, 0, count, few.most, out_rows, out, rows, buckets)
+    if done < count:
         return -1
-    wide = image.wide_of[buckets] >= 0
-    narrow_rows, wide_rows, progress = rows[~wide], rows[wide], np.zeros(3, np.int64)
-    given = image, codes, patterns, narrow_rows, buckets[~wide], 0, narrow_rows.size
-    done, written = check_filters(*given, out_rows[n:], out[n:], nothing)
-    n += written
-    if done == narrow_rows.size and wide_rows.size > 0:
-        n += check_blocks(image, codes, patterns, wide_rows, buckets[wide], progress, out_rows[n:], out[n:])
-    if done < narrow_rows.size or progress[0] < wide_rows.size:
-        return -1
+    narrow, wide_rows, wide_buckets = 0, np.empty(hits, np.int32), np.empty(hits, np.int32)
+    for hit in range(hits):
+        row, bucket = rows[hit], buckets[hit]
+        if image.wide_of[bucket] < 0:
+            rows[narrow], buckets[narrow] = row, bucket
+            narrow += 1
+        else:
+            wide_rows[hit - narrow], wide_buckets[hit - narrow] = row, bucket
+    nothing, wide, progress = np.empty(0, np.int32), hits - narrow, np.zeros(3, np.int64)
+    if narrow > 0:
+        done, written = check_filters(image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing)
+        if done < narrow:
+            return -1
+        n += written
+    if wide > 0:
+        n += check_blocks(
+            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], progress, out_rows[n:], out[n:]
+        )
+        if progress[0] < wide:
+            return -1
     values[:] = np.nan
     codes[:] = few.blank[:count]
     return n

@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from holdfast.matching.kernels import EXACT
-from holdfast.matching.placing import place_numbers
+from holdfast.matching.placing import place_numbers, table_of
 from holdfast.model.values import Value, microseconds
 
 
@@ -45,17 +45,11 @@ class ConstantEdges:
     below: int  # constants smaller than any value of the type
 
     def __post_init__(self) -> None:
-        self.values.flags.writeable = False  # as those of a saved matcher are: one type for numba
+        self.values.flags.writeable = self.exact.flags.writeable = False  # as when saved: one type for numba
 
-    def codes(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-        after = np.zeros(column.size, np.int32)
-        if self.values.size:
-            place_numbers(self.values, np.ascontiguousarray(column), after)
-        codes = 2 * (after + np.int32(self.below))
-        if self.values.size:
-            before = np.maximum(after - 1, 0)
-            codes -= (self.values[before] == column) & (self.exact[before] == 1) & (after > 0)
-        return codes
+    def put(self, column: npt.NDArray[Any], codes: npt.NDArray[np.int32]) -> None:
+        """The code of each number; -1 for NaN."""
+        place_numbers(self.values, self.exact, self.below, column, codes)
 
 
 @dataclass
@@ -72,10 +66,11 @@ class Slot:
     def codes(self) -> int:
         return 2 * self.count + 1
 
-    def constants(self) -> pa.Array:
-        """The texts, as Arrow has them."""
-        buffers = [None, pa.py_buffer(self.text_starts), pa.py_buffer(self.text)]
-        return pa.Array.from_buffers(pa.large_string(), self.count, buffers)
+    @cached_property
+    def table(self) -> npt.NDArray[np.uint64]:
+        """Where each constant text is found by its hash."""
+        table: npt.NDArray[np.uint64] = table_of(self.text, self.text_starts)
+        return table
 
     def edges_of(self, column_type: str) -> ConstantEdges:
         """The number constants for a column of this type; of millions, those for types that never come take no room."""

@@ -21,6 +21,7 @@ _BITS = ir.IntType(64)
 _LINE = ir.VectorType(_BITS, LINE)
 _BYTES = ir.VectorType(ir.IntType(8), LANES)
 _FLAGS = ir.VectorType(ir.IntType(1), LANES)
+_BYTE_POINTER = ir.IntType(8).as_pointer()
 _NUMBERS = ir.VectorType(ir.IntType(32), NUMBERS_AT_ONCE)
 
 
@@ -41,6 +42,19 @@ def _intrinsic(builder, name, result, *args):
 def lowest_bit(context, word):
     """The place of the lowest bit of a word that is not zero."""
     return types.int64(types.uint64), lambda target, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
+
+
+@intrinsic
+def fetch(context, numbers, at):
+    """Have the processor fetch a number's cache line, and go on meanwhile."""
+
+    def generate(target, builder, signature, args):
+        place = builder.bitcast(builder.gep(_data(target, builder, signature, args, 0), [args[1]]), _BYTE_POINTER)
+        given = [ir.Constant(ir.IntType(32), each) for each in (0, 3, 1)]  # to read, and to keep
+        _intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), place, *given)
+        return target.get_dummy_value()
+
+    return types.void(numbers, types.int64), generate
 
 
 @intrinsic
