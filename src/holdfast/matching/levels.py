@@ -9,6 +9,7 @@ Compiling is done when an event asks, or by a thread: a broker must not stop for
 will replace answers.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, cached_property
@@ -40,6 +41,8 @@ _TIER = 8  # levels become one when there are so many whose sizes are within thi
 _ASKED_PER_FILTER = 4  # levels asked in vain, after which one for all pays: a filter takes so many times as long
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
+_CAUGHT_UP_MAX = 2_048  # keys that changed while a level was made, and are caught up with when an event comes
+_CAUGHT_UP_AT_ONCE = 32  # likewise when a filter comes or goes: more than one, so that it comes to an end
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
 ROWS_MAX = 64  # events that a level is asked about at a time: enough that the call's own cost vanishes
 
@@ -125,11 +128,6 @@ class CompiledLevel(Generic[K]):
         self._marks = LevelMarks(self.columns.size)
         for key, number in self.numbers().items():
             self._marks.put(number, marks.get(key, 0))
-
-    def settle_marks(self, changed: list[K], marks: Mapping[K, int]) -> None:
-        """What changed while it was made."""
-        for key in changed:
-            self.mark(key, marks.get(key, 0))
 
     def mark(self, key: K, bits: int) -> None:
         """The bits of a key, if it is here."""
@@ -252,8 +250,8 @@ class _Job(Generic[K]):
     ) -> None:
         self.recent = recent
         self.replaced = replaced
-        self.removed: list[K] = []
-        self.marked: list[K] = []
+        self.removed: deque[K] = deque()  # of what is compiled
+        self.marked: deque[K] = deque()
         self._marks = marks
         self.levels: list[CompiledLevel[K]] = []
         self.problem: Exception | None = None
@@ -266,6 +264,21 @@ class _Job(Generic[K]):
 
     def running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    def catch_up(self, most: int) -> bool:
+        """Take over what changed while levels were made, so many keys of it at most; whether that was all."""
+        while self.removed and most > 0:
+            key = self.removed.popleft()
+            most -= 1
+            for level in self.levels:
+                if level.remove(key):
+                    break
+        while self.marked and most > 0:
+            key = self.marked.popleft()
+            most -= 1
+            for level in self.levels:
+                level.mark(key, self._marks.get(key, 0))
+        return not self.removed and not self.marked
 
     def run(self) -> None:
         with LOCK_SHARED if self._thread is not None else nullcontext():
@@ -329,7 +342,7 @@ class Levels(Marked[K]):
             if self._young >= _YOUNG_MAX:
                 collector.leave_alone()
                 self._young = 0
-            self.settle()
+            self.settle(most=_CAUGHT_UP_AT_ONCE)
 
     def remove(self, key: K, filters: Filters = ()) -> None:
         self._young -= len(self.filters.pop(key, filters))
@@ -341,6 +354,7 @@ class Levels(Marked[K]):
             self._job.removed.append(key)
             if self._job.recent.remove(key):
                 return
+            self.settle(most=_CAUGHT_UP_AT_ONCE)
         for level in self.levels:
             if level.remove(key):
                 if not level.size and self._job is None:
@@ -349,7 +363,7 @@ class Levels(Marked[K]):
 
     def mark(self, key: K, filters: Filters, bits: int) -> None:
         self._marks[key] = bits
-        if self._job is not None:
+        if self._job is not None and key not in self._recent.filters:
             self._job.marked.append(key)
         for level in self.levels:
             level.mark(key, bits)
@@ -400,10 +414,13 @@ class Levels(Marked[K]):
                     found += more
         return out
 
-    def settle(self, first: bool = False) -> None:
-        """Take over levels that are ready, and compile what has grown; with `first`, the first level however small."""
+    def settle(self, first: bool = False, most: int = _CAUGHT_UP_MAX) -> None:
+        """Take over levels that are ready, and compile what has grown; with `first`, the first level however small.
+
+        What changed while levels were made may be a whole table. At most so many keys are caught up with in one go.
+        """
         job = self._job
-        if job is not None and not job.running():
+        if job is not None and not job.running() and (job.problem is not None or job.catch_up(most)):
             self._adopt(job)
         grown = self._recent.count > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
         if self._job is None and grown and self._compiles:
@@ -475,12 +492,6 @@ class Levels(Marked[K]):
             if not isinstance(job.problem, ImportError):
                 raise job.problem
             return
-        for key in job.removed:
-            for level in job.levels:
-                if level.remove(key):
-                    break
-        for level in job.levels:
-            level.settle_marks(job.marked, self._marks)
         kept = [level for level in self.levels if level not in job.replaced]
         self.levels = [level for level in kept + job.levels if level.size]
         self.changes += 1
