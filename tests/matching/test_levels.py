@@ -196,6 +196,26 @@ def test_a_broker_has_used_every_kernel_before_its_first_event_needs_one() -> No
     assert variants() == ready
 
 
+def test_what_changed_while_a_level_was_made_is_caught_up_with_in_slices() -> None:
+    """It may be a whole table, of a neighbour that is gone."""
+    keys = [f"a = {number}" for number in range(300)]
+    marks = dict.fromkeys(keys, 1)
+    job: levels._Job[str] = levels._Job(
+        levels._Recent(at_once=True), [], iter([{key: parse(key).filters for key in keys}]), marks
+    )
+    job.run()
+    job.removed.extend(keys[:100])
+    marks[keys[200]] = 6
+    job.marked.append(keys[200])
+    assert not job.catch_up(60)
+    assert job.levels[0].size == 240
+    assert not job.catch_up(40)
+    assert job.catch_up(40)
+    out = [0, 0, 0]
+    job.levels[0].collect_marks([{"a": 5}, {"a": 150}, {"a": 200}], out, marks)
+    assert out == [0, 1, 6]
+
+
 @pytest.mark.parametrize("is_ours", [False, True])
 def test_only_a_process_of_its_own_keeps_the_garbage_collector_from_conditions(
     is_ours: bool, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ will replace answers.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
 from functools import cache, cached_property
 from itertools import chain
@@ -23,6 +23,7 @@ from holdfast.matching.background import LOCK_SHARED
 from holdfast.matching.index import Index
 from holdfast.matching.marks import Marked
 from holdfast.model.event import Attributes
+from holdfast.model.large_map import LargeMap
 
 if TYPE_CHECKING:
     import numpy as np
@@ -302,7 +303,10 @@ class Levels(Marked[K]):
     def __init__(self, threaded: bool = False) -> None:
         super().__init__()
         self.levels: list[CompiledLevel[K]] = []
-        self.filters: dict[K, Filters] = {}  # without those that a level has itself
+        # Of all keys, without those that a level has itself.
+        self.filters: MutableMapping[K, Filters] = LargeMap() if threaded else {}
+        if threaded:
+            self._marks = LargeMap()
         self.changes = 0  # goes up with every change, so that others can keep what they made
         self._recent: _Recent[K] = _Recent(at_once=threaded)
         self._job: _Job[K] | None = None

@@ -1,7 +1,7 @@
 """Bits that a broker keeps beside the keys of its index: of all keys that an event matches, together."""
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, MutableMapping, Sequence
 from typing import Generic, TypeVar
 
 from holdfast.language.subscription import Filter
@@ -14,7 +14,7 @@ class Marked(Generic[K]):
     """An index that works the bits out from the keys that it finds."""
 
     def __init__(self) -> None:
-        self._marks: dict[K, int] = {}
+        self._marks: MutableMapping[K, int] = {}
 
     @abstractmethod
     def match(self, attributes: Attributes) -> list[K]: ...

@@ -114,7 +114,7 @@ class CoreBroker:
         """Goes up whenever an event may begin to take another way from here; 0 where ways follow from more."""
         return self._router.version
 
-    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+    def routes(self) -> tuple[Mapping[str, int], dict[str, int]]:
         """On a tree, what becomes of an event: condition -> the neighbours that want it, one bit each; their bits."""
         return self._router.routes()
 

@@ -9,10 +9,11 @@ few are compared; the book remembers every comparison.
 from collections.abc import Iterable, Iterator
 
 from holdfast.language.subscription import apart, necessary
+from holdfast.model.large_map import LargeMap
 from holdfast.protocol.conditions import ConditionBook
 
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
-Shelves = dict[Mark, dict[str, None]]
+Shelves = LargeMap[Mark, dict[str, None]]  # never gone through
 
 _COMPARED_MAX = 16  # filters; a larger disjunction is told as it is: comparing two takes the product of their filters
 
@@ -23,10 +24,12 @@ _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disj
 class Cover:
     def __init__(self, book: ConditionBook) -> None:
         self._book = book
-        self._all: dict[str, Iterable[Mark]] = {}  # each with its marks
-        self._chosen: dict[str, Mark] = {}  # each with the mark under which it is found as one that may cover
-        self._wide: Shelves = {}  # chosen ones, each under one of its marks
-        self._narrow: Shelves = {}  # all, under every mark
+        self._all: LargeMap[str, Iterable[Mark]] = LargeMap()  # each with its marks
+        self._chosen: LargeMap[str, Mark] = (
+            LargeMap()
+        )  # each with the mark under which it is found as one that may cover
+        self._wide: Shelves = LargeMap(hash)  # chosen ones, each under one of its marks
+        self._narrow: Shelves = LargeMap(hash)  # all, under every mark
         self._large: dict[str, None] = {}  # those that are not compared
 
     def __contains__(self, condition: str) -> bool:
@@ -123,7 +126,7 @@ class Everything:
     """The same, for who has to be told all of them."""
 
     def __init__(self, book: ConditionBook) -> None:
-        self._all: dict[str, None] = {}
+        self._all: LargeMap[str, None] = LargeMap()
 
     def add(self, condition: str) -> tuple[list[str], list[str]]:
         known = condition in self._all

@@ -7,7 +7,7 @@ connected graph (B-DRP of papers 000 and 004).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.language.problems import ConditionError
@@ -239,7 +239,7 @@ class DestinationRouter:
     def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
         return [effect for publish in batch.published() for effect in self.forward(sender, publish)]
 
-    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+    def routes(self) -> tuple[Mapping[str, int], dict[str, int]]:
         return {}, {}
 
     def _split(self, homes: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:

@@ -3,10 +3,11 @@
 An event is matched once against all conditions; the answer is the neighbours behind those that hold.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.model.event import Attributes
+from holdfast.model.large_map import LargeMap
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 
 _COMBINATIONS_MAX = 4_096  # sets of neighbours remembered; a broker with more neighbours than 12 works some out again
@@ -28,7 +29,7 @@ class Interests:
         self._index = new_index()
         # The neighbours that want an event, one bit each: `asking` says whose, until a table changes.
         self.wanting_bits: Callable[[Attributes], int] = self._index.marks
-        self._wanted: dict[str, int] = {}  # condition -> the neighbours that want it, one bit each
+        self._wanted: LargeMap[str, int] = LargeMap()  # condition -> the neighbours that want it, one bit each
         self._bits: dict[str, int] = {}  # neighbour -> its bit, while it wants anything
         self._counts: dict[str, int] = {}  # neighbour -> how many conditions it wants
         self._names: dict[int, tuple[str, ...]] = {}  # some bits -> the neighbours they stand for, as asked before
@@ -76,7 +77,7 @@ class Interests:
     def conditions(self) -> list[str]:
         return list(self._wanted)
 
-    def table(self) -> tuple[dict[str, int], dict[str, int]]:
+    def table(self) -> tuple[Mapping[str, int], dict[str, int]]:
         """Condition -> the neighbours that want it, one bit each; neighbour -> its bit."""
         return self._wanted, self._bits
 

@@ -65,7 +65,7 @@ class Routes(Protocol):
         """Goes up whenever an event may begin to take another way from here."""
         ...
 
-    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+    def routes(self) -> tuple[Mapping[str, int], dict[str, int]]:
         """Each condition with the neighbours that want it, one bit each; and each neighbour's bit."""
         ...
 

@@ -93,7 +93,7 @@ class Router(Protocol):
         """Goes up whenever `routes` may begin to answer differently."""
         ...
 
-    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+    def routes(self) -> tuple[Mapping[str, int], dict[str, int]]:
         """Condition -> the neighbours that want it, one bit each; and each neighbour's bit. Empty where an event's way
         does not follow from its conditions alone.
         """

@@ -13,6 +13,7 @@ else, so a lost one costs nothing but itself and comes again at the next heartbe
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
+from holdfast.model.large_map import LargeMap
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
 from holdfast.model.messages import Delta, Snapshot, Table
 from holdfast.protocol.conditions import Cost
@@ -69,7 +70,7 @@ class SentTable:
 
     def __init__(self, table: Table, now_us: int) -> None:
         self.table = table
-        self.conditions: dict[str, None] = {}  # a dict because its order is the same in every process
+        self.conditions: LargeMap[str, None] = LargeMap()  # no set: its order is the same in every process
         self.version = now_us  # so that a table begun anew is newer than all that came before it on this link
         self._digest = 0
         self._changed_us = 0
@@ -157,7 +158,7 @@ class ReceivedTable:
     """The listener's side."""
 
     def __init__(self) -> None:
-        self.conditions: dict[str, Cost] = {}
+        self.conditions: LargeMap[str, Cost] = LargeMap()
         self.cost = Cost()  # of all of them
         self.version = 0
         self._digest = 0
@@ -204,7 +205,7 @@ class ReceivedTable:
     def forget(self) -> list[str]:
         """The neighbour is gone or began anew: drop everything."""
         dropped = list(self.conditions)
-        self.conditions = {}
+        self.conditions.clear()
         self.cost = Cost()
         self._dealt, self._parts = {}, 0
         self.version = self._digest = 0

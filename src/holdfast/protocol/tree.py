@@ -7,7 +7,7 @@ In both, a neighbour is told only conditions that no other told condition covers
 themselves, all of them, because these are the classes by which losses are noticed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 
 from holdfast.model.event import RESERVED, Attributes
@@ -451,7 +451,7 @@ class TreeRouter:
     def home(self, attributes: Attributes) -> tuple[str, ...]:
         return tuple([name for name in self._interests.wanting(attributes) if name in self._clients])
 
-    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+    def routes(self) -> tuple[Mapping[str, int], dict[str, int]]:
         return self._interests.table()
 
     def _split(self, wanting: tuple[str, ...], sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,0 +1,102 @@
+"""A map that grows without a pause.
+
+A dict with a million keys stops everything for 30 ms when it grows, and a broker has a dozen of one size, which grow in
+the same turn. So from some thousand keys on, this one is a thousand dicts, which grow at different times.
+
+Up to there its order is that of insertion, and beyond it another one: the same in every process unless keys are told
+apart by `hash`.
+"""
+
+from collections.abc import Callable, Iterator, MutableMapping
+from itertools import chain
+from typing import Any, TypeVar, overload
+from zlib import crc32
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+_WHOLE_MAX = 4_096  # keys of one dict: to deal them out takes a millisecond
+_PARTS = 1_024
+_NOTHING: Any = object()
+
+
+def _of_text(text: str) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass"))
+
+
+class LargeMap(MutableMapping[K, V]):
+    __slots__ = "_count", "_number", "_parts", "_whole"
+
+    def __init__(self, number: Callable[[Any], int] = _of_text) -> None:
+        """`number` says which part a key is in, of a text by default."""
+        self._number = number
+        self._whole: dict[K, V] = {}  # all of them, until there are parts
+        self._parts: list[dict[K, V]] = []
+        self._count = 0  # in parts
+
+    def _part(self, key: K) -> dict[K, V]:
+        return self._parts[self._number(key) % _PARTS] if self._parts else self._whole
+
+    def _deal_out(self) -> None:
+        parts: list[dict[K, V]] = [{} for _ in range(_PARTS)]
+        for key, value in self._whole.items():
+            parts[self._number(key) % _PARTS][key] = value
+        self._count, self._parts = len(self._whole), parts  # all of them at once: another thread may be reading
+        self._whole = {}
+
+    def __getitem__(self, key: K) -> V:
+        return self._part(key)[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if not self._parts:
+            self._whole[key] = value
+            if len(self._whole) > _WHOLE_MAX:
+                self._deal_out()
+            return
+        part = self._part(key)
+        before = len(part)
+        part[key] = value
+        self._count += len(part) - before
+
+    def __delitem__(self, key: K) -> None:
+        del self._part(key)[key]
+        self._count -= 1
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, default: V | T, /) -> V | T: ...
+    def get(self, key: K, default: Any = None, /) -> Any:
+        return self._part(key).get(key, default)
+
+    def setdefault(self, key: K, default: Any = None, /) -> Any:
+        found = self._part(key).get(key, _NOTHING)
+        if found is _NOTHING:
+            self[key] = found = default
+        return found
+
+    @overload
+    def pop(self, key: K, /) -> V: ...
+    @overload
+    def pop(self, key: K, default: V | T, /) -> V | T: ...
+    def pop(self, key: K, default: Any = _NOTHING, /) -> Any:
+        found = self._part(key).pop(key, _NOTHING)
+        if found is not _NOTHING:
+            self._count -= 1
+            return found
+        if default is _NOTHING:
+            raise KeyError(key)
+        return default
+
+    def clear(self) -> None:
+        self._whole, self._parts = {}, []
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._part(key)
+
+    def __len__(self) -> int:
+        return self._count if self._parts else len(self._whole)
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self._parts) if self._parts else iter(self._whole)
