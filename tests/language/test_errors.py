@@ -310,3 +310,18 @@ def read_or_refused(text: str) -> None:
         assert "^" in str(error)
     else:
         assert parse(str(subscription)) == subscription
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("SELECT * FROM trades", "a condition is what stands behind WHERE, without that word"),
+        ("WHERE price > 1", "a condition is what stands behind WHERE, without that word"),
+        ("day = DATE '2026-01-01'", "write TIMESTAMP '2026-01-01'"),
+        ("ts - INTERVAL '1' > 5", "there are no intervals; compare with TIMESTAMPDIFF(unit, from, to)"),
+        ("path REGEXP '^/img'", "write REGEXP_LIKE(name, 'pattern')"),
+        ("price ≥ 5", "write >="),
+    ],
+)
+def test_what_other_dialects_write_is_answered_with_what_is_written_here(text: str, suggestion: str) -> None:
+    assert str(refusal(text)).splitlines()[-1].strip() == suggestion

@@ -106,3 +106,13 @@ def test_an_integer_of_thousands_of_digits_is_refused_without_a_traceback(capsys
         main(["explain", "a = 1", '{"a": ' + "9" * 5_000 + "}"])
     assert left.value.code == 2
     assert "the event cannot be read" in capsys.readouterr().err
+
+
+def test_a_long_value_is_cut_however_often_it_is_shown() -> None:
+    """Sixty-four patterns on a text of 256 KiB made 16 MB, in seconds."""
+    text = " AND ".join(f"s LIKE '%{number}%'" for number in range(64))
+    told = explained(text, {"s": "x" * 262_144})
+    assert len(told) == 65
+    assert told[1].endswith("xx'… (262,144 characters)")
+    assert max(map(len, told[1:])) < 300
+    assert "(256 elements)" in explained("5 = ANY(l)", {"l": list(range(100, 356))})[1]

@@ -17,8 +17,11 @@ _MEANT = {
     "||": "write OR; texts cannot be joined",
     "|": "write OR",
     "!": "write NOT",
-    "~": "write LIKE with % and _ as wildcards",
-    "=~": "write LIKE with % and _ as wildcards",
+    "~": "write LIKE with % and _ as wildcards, or REGEXP_LIKE(name, 'pattern')",
+    "=~": "write LIKE with % and _ as wildcards, or REGEXP_LIKE(name, 'pattern')",
+    "≥": "write >=",
+    "≤": "write <=",
+    "≠": "write <>",
     "[": "put a name with unusual characters in double quotes",
     "`": "put a name with unusual characters in double quotes",
     "--": "there are no comments; write - -5, or - (-5), for two signs",
@@ -30,6 +33,12 @@ _MEANT = {
     **dict.fromkeys("‘’‚´", "write straight quotes: 'abc' for a string"),
     **dict.fromkeys("“”„«»", "write straight quotes: 'abc' for a string, \"abc\" for a name"),
 }
+_TYPED = {
+    "DATE": "write TIMESTAMP {}",
+    "DATETIME": "write TIMESTAMP {}",
+    "INTERVAL": "there are no intervals; compare with TIMESTAMPDIFF(unit, from, to)",
+}
+_REGULAR = frozenset(("REGEXP", "RLIKE", "SIMILAR", "MATCHES"))
 _CURLY = re.compile("[‘’‚´“”„«»]")
 _GROUPED = re.compile(r"[0-9]+(_[0-9]+)+(\.[0-9]*)?")
 _THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}(\.[0-9]*)?")
@@ -78,6 +87,10 @@ def _describe(tokens: list[str], stumble: Stumble) -> tuple[str, str]:
     if token[:1] == '"' and stumble.expected.startswith(_WANTS_TEXT) and len(token) <= _ECHO_CHARACTERS_MAX:
         inner = token[1:-1].replace('""', '"').replace("'", "''")
         return stumble.expected, f"double quotes name an attribute; write '{inner}' for the string"
+    if tokens[0].upper() in ("SELECT", "WHERE") and stumble.expected.startswith("expected a comparison"):
+        return stumble.expected, "a condition is what stands behind WHERE, without that word"
+    if token[:1] == "'" and before.upper() in _TYPED and len(token) <= _ECHO_CHARACTERS_MAX:
+        return stumble.expected, _TYPED[before.upper()].format(token)
     if stumble.expected.endswith("after IS"):
         return stumble.expected, _guess_is(tokens, stumble.at)
     return stumble.expected, _guess_grouped(tokens, stumble.at) or _guess_word(stumble, token)
@@ -121,6 +134,8 @@ def _guess_word(stumble: Stumble, token: str) -> str:
     upper = token.upper()
     if stumble.expected == "expected a number":
         return _guess_number(token)
+    if upper in _REGULAR and stumble.expected.startswith("expected a comparison"):
+        return "write REGEXP_LIKE(name, 'pattern')"
     if upper == "WHEN":
         return "there is no CASE; write (a AND b) OR (NOT a AND c)"
     if token == ")" and stumble.expected.startswith("expected a value"):

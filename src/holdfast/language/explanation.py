@@ -10,6 +10,8 @@ from holdfast.model.event import Attributes, attributes_of
 from holdfast.model.values import Kind, Value, canonical, kind_of, literal
 
 _PARTS_MAX = 12  # of an expression whose values are told; a longer list is not read
+_CHARACTERS_MAX = 200  # of a text that is shown
+_ELEMENTS_MAX = 32  # of a list
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ def _why(constraint: Constraint, attributes: Attributes) -> str:
     wanted = constraint.kind
     if wanted is not None and kind_of(found) is not wanted:
         hint = _type_hint(found, wanted)
-        return f"{name} is the {kind_of(found).value} {literal(found)}, not a {wanted.value}{hint}"
-    return f"{name} is {literal(found)}"
+        return f"{name} is the {kind_of(found).value} {_shown(found)}, not a {wanted.value}{hint}"
+    return f"{name} is {_shown(found)}"
 
 
 def _worked_out(test: Expression, attributes: Attributes) -> str:
@@ -81,7 +83,16 @@ def _value_of(part: Expression, attributes: Attributes) -> str:
     found = part.run(attributes)
     if found is None:
         return f"{part} is {'missing' if part.name is not None else 'unknown'}"
-    return f"{part} is {literal(canonical(found))}"
+    return f"{part} is {_shown(canonical(found))}"
+
+
+def _shown(value: Value) -> str:
+    """A value as a condition spells it; the beginning of one that nobody reads to the end."""
+    if type(value) is str and len(value) > _CHARACTERS_MAX:
+        return f"{literal(value[:_CHARACTERS_MAX])}… ({len(value):,} characters)"
+    if type(value) is list and len(value) > _ELEMENTS_MAX:
+        return f"{literal(value[:_ELEMENTS_MAX])[:-1]}, …] ({len(value):,} elements)"
+    return literal(value)
 
 
 def _type_hint(found: Value, wanted: Kind) -> str:
