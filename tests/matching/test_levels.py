@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from holdfast import parse
 from holdfast.matching import collector, levels
 from holdfast.matching.levels import Levels
+from holdfast.matching.recent import Recent
 from holdfast.matching.scan import Scan
 from holdfast.model.event import attributes_of
 from tests.language.generators import condition, conditions, event, events
@@ -200,9 +201,8 @@ def test_what_changed_while_a_level_was_made_is_caught_up_with_in_slices() -> No
     """It may be a whole table, of a neighbour that is gone."""
     keys = [f"a = {number}" for number in range(300)]
     marks = dict.fromkeys(keys, 1)
-    job: levels._Job[str] = levels._Job(
-        levels._Recent(at_once=True), [], iter([{key: parse(key).filters for key in keys}]), marks
-    )
+    filters: dict[str, levels.Filters] = {key: parse(key).filters for key in keys}
+    job: levels._Job[str] = levels._Job(Recent(at_once=True), [], iter([filters]), marks)
     job.run()
     job.removed.extend(keys[:100])
     marks[keys[200]] = 6

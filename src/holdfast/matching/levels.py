@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from holdfast.language.subscription import Filter
 from holdfast.matching import collector
 from holdfast.matching.background import LOCK_SHARED
-from holdfast.matching.index import Index
 from holdfast.matching.marks import Marked
+from holdfast.matching.recent import Recent
 from holdfast.model.event import Attributes
 from holdfast.model.large_map import LargeMap
 
@@ -184,50 +184,6 @@ def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
     return level
 
 
-class _Recent(Generic[K]):
-    """Keys that are not compiled yet. Their index is made when an event first asks, unless it must be there by then."""
-
-    def __init__(self, at_once: bool) -> None:
-        self.filters: dict[K, Filters] = {}
-        self.count = 0  # of filters
-        self._index: Index[K] | None = Index() if at_once else None
-        self._gone: dict[K, Filters] = {}  # removed, and still in the index: taking a filter out is as slow as adding
-
-    def add(self, key: K, filters: Filters) -> None:
-        self.filters[key] = filters
-        self.count += len(filters)
-        if self._index is not None:
-            before = self._gone.pop(key, None)
-            if before == filters:
-                return
-            if before is not None:
-                self._index.remove(key, before)
-            self._index.add(key, filters)
-
-    def remove(self, key: K) -> bool:
-        filters = self.filters.pop(key, None)
-        if filters is None:
-            return False
-        self.count -= len(filters)
-        if self._index is not None:
-            self._gone[key] = filters
-        return True
-
-    def match(self, attributes: Attributes) -> list[K]:
-        return self.match_each([attributes])[0]
-
-    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
-        found = self.index().match_each(events)
-        return [[key for key in keys if key not in self._gone] for keys in found] if self._gone else found
-
-    def index(self) -> Index[K]:
-        if self._index is None:
-            self._index = Index()
-            for key, filters in self.filters.items():
-                self._index.add(key, filters)
-        return self._index
-
-
 @cache
 def load_kernels() -> None:
     """Before an event needs them: its broker would stop for it. What is loaded stays, so no collection looks at it."""
@@ -244,7 +200,7 @@ class _Job(Generic[K]):
 
     def __init__(
         self,
-        recent: _Recent[K],
+        recent: Recent[K],
         replaced: list[CompiledLevel[K]],
         filters: Iterable[dict[K, Filters]],
         marks: Mapping[K, int],
@@ -308,7 +264,7 @@ class Levels(Marked[K]):
         if threaded:
             self._marks = LargeMap()
         self.changes = 0  # goes up with every change, so that others can keep what they made
-        self._recent: _Recent[K] = _Recent(at_once=threaded)
+        self._recent: Recent[K] = Recent(at_once=threaded)
         self._job: _Job[K] | None = None
         self._threaded = threaded
         self._compiles = True
@@ -459,7 +415,7 @@ class Levels(Marked[K]):
 
     def _start(self, replaced: list[CompiledLevel[K]]) -> None:
         """Compile what these levels have and what is not compiled."""
-        recent, self._recent = self._recent, _Recent(at_once=self._threaded)
+        recent, self._recent = self._recent, Recent(at_once=self._threaded)
         self._asked = 0
         for level in replaced:
             if level.filters is not None:
