@@ -135,7 +135,7 @@ def test_a_buffer_holds_the_last_events_and_finds_them(
         found = buffer.event("s", seq)
         assert (found is not None) == (seq in kept)
         for tag, number in places.get(seq, ()):
-            assert (buffer.at(("b", 0, tag, number)) is not None) == (seq in kept)
+            assert (number in buffer.numbers("b", 0, tag)) == (seq in kept)
     for tag in (1, 2, 3):
         held = [seq for source, seqs in buffer.ids(tag, 1_000) for seq in seqs]
         assert held == [seq for seq in kept if any(each == tag for each, _ in places[seq])]
@@ -155,7 +155,7 @@ def test_who_has_got_so_far_lacks_what_follows_as_far_back_as_it_is_kept_and_wan
         buffer.add(Publication("s", number, 0, None, {}), Stamp("b", 7, ((1, number, 0),)), (), 10 * number)
 
     def lacking(last: int, expected: int, since_us: int = 0) -> list[int]:
-        return [each.publication.seq for each in beyond(buffer, ("b", 7, 1), last, expected, since_us)]
+        return [each.publication.seq for each in beyond(buffer.numbers("b", 7, 1), last, expected, since_us)]
 
     assert lacking(9, 8) == [8, 9]
     assert lacking(9, 0) == [5, 6, 7, 8, 9]

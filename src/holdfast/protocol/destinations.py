@@ -26,7 +26,7 @@ from holdfast.model.messages import (
     Via,
 )
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Incident, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
@@ -207,8 +207,9 @@ class DestinationRouter:
             if home != self._name:
                 effects.append(Incident("no_route", home))
                 continue
-            for client in self._local.wanting(publication.attributes):
-                effects.append(Send(client, Deliver(publication, publish.via)))
+            clients = self._local.wanting(publication.attributes)
+            if clients:
+                effects.append(Multicast(clients, Deliver(publication, publish.via)))
         for hop, reached, is_detour in ways.hops:
             via: Via = "multipath" if is_detour else publish.via
             if stamp is None:

@@ -3,13 +3,14 @@
 First in, first out, in a bounded number. They are found by id, by class, and by their number in a class.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from holdfast.model.messages import EventIds, Publication, Stamp
 
 Id = tuple[str, int]  # source and sequence number
-Place = tuple[str, int, int, int]  # origin, its epoch, class, number
+Stream = tuple[str, int, int]  # origin, its epoch, class
 
 
 class BufferedEvent(NamedTuple):
@@ -19,6 +20,9 @@ class BufferedEvent(NamedTuple):
     at_us: int
 
 
+_NOTHING: Mapping[int, BufferedEvent] = MappingProxyType({})
+
+
 class Buffer:
     def __init__(self, size: int, places_max: int, by_class: bool) -> None:
         self._size = size
@@ -26,7 +30,8 @@ class Buffer:
         self._by_class = by_class  # whether `ids` is going to be asked for
         self._events: dict[Id, BufferedEvent] = {}  # the oldest first
         self._classes: dict[int, dict[Id, None]] = {}
-        self._places: dict[Place, Id] = {}
+        self._streams: dict[Stream, dict[int, BufferedEvent]] = {}  # by number in each
+        self._places = 0
 
     def __len__(self) -> int:
         return len(self._events)
@@ -34,22 +39,26 @@ class Buffer:
     @property
     def places(self) -> int:
         """The numbers by which they can be found."""
-        return len(self._places)
+        return self._places
 
     def add(self, publication: Publication, stamp: Stamp | None, tags: Iterable[int], now_us: int) -> None:
         id_ = publication.source, publication.seq
         if id_ in self._events:
             return
         places = 0 if stamp is None else len(stamp.places)
-        while self._events and (len(self._events) >= self._size or len(self._places) + places > self._places_max):
+        while self._events and (len(self._events) >= self._size or self._places + places > self._places_max):
             self._drop(next(iter(self._events)))
         kept = self._events[id_] = BufferedEvent(publication, stamp, tuple(tags) if self._by_class else (), now_us)
         for tag in kept.tags:
             self._classes.setdefault(tag, {})[id_] = None
         if stamp is not None:
-            origin, epoch = stamp.origin, stamp.epoch
+            origin, epoch, streams = stamp.origin, stamp.epoch, self._streams
             for tag, number, _ in stamp.places:
-                self._places[origin, epoch, tag, number] = id_
+                stream = streams.get((origin, epoch, tag))
+                if stream is None:
+                    stream = streams[origin, epoch, tag] = {}
+                self._places += number not in stream
+                stream[number] = kept
 
     def _drop(self, id_: Id) -> None:
         kept = self._events.pop(id_)
@@ -59,9 +68,13 @@ class Buffer:
             if not of_class:
                 del self._classes[tag]
         if kept.stamp is not None:
-            origin, epoch = kept.stamp.origin, kept.stamp.epoch
+            origin, epoch, streams = kept.stamp.origin, kept.stamp.epoch, self._streams
             for tag, number, _ in kept.stamp.places:
-                self._places.pop((origin, epoch, tag, number), None)
+                stream = streams.get((origin, epoch, tag))
+                if stream is not None and stream.pop(number, None) is not None:
+                    self._places -= 1
+                    if not stream:
+                        del streams[origin, epoch, tag]
 
     def drop_older(self, than_us: int) -> None:
         while self._events:
@@ -73,9 +86,9 @@ class Buffer:
     def event(self, source: str, seq: int) -> BufferedEvent | None:
         return self._events.get((source, seq))
 
-    def at(self, place: Place) -> BufferedEvent | None:
-        id_ = self._places.get(place)
-        return None if id_ is None else self._events[id_]
+    def numbers(self, origin: str, epoch: int, tag: int) -> Mapping[int, BufferedEvent]:
+        """Those of a class that came in at this origin, by their numbers."""
+        return self._streams.get((origin, epoch, tag), _NOTHING)
 
     def ids(self, tag: int, count_max: int) -> EventIds:
         """Those of a class, the newest if there are too many, by source."""

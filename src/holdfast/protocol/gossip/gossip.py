@@ -311,13 +311,13 @@ class Gossip:
         kept: dict[tuple[str, int], BufferedEvent] = {}
         is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
-        own_epoch = self._name, self._epoch
         for tag, (number, asked_us, missing) in {each[0]: each[1:] for each in vector.reached}.items():
             since_us = 0 if asked_us > now_us else asked_us  # its clock is ahead of ours
             known = number if vector.epoch == self._epoch or not number else 1
             last = self._classes.last_number(tag)
-            asked = [each for number in missing if (each := self._buffer.at((*own_epoch, tag, number))) is not None]
-            newer = beyond(self._buffer, (*own_epoch, tag), last, max(known, last - count_max + 1), since_us)
+            here = self._buffer.numbers(self._name, self._epoch, tag)
+            asked = [each for number in missing if (each := here.get(number)) is not None]
+            newer = beyond(here, last, max(known, last - count_max + 1), since_us)
             for found in (*asked, *(each for each in newer if each.at_us <= settled_us)):
                 kept[found.publication.source, found.publication.seq] = found
             is_complete = is_complete and not asked and not newer  # it may be on its way, or not arrive

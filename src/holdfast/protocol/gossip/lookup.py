@@ -1,5 +1,7 @@
 """Which of the events that somebody asks for we have."""
 
+from collections.abc import Mapping
+
 from holdfast.model.messages import EventIds, MissingEvents
 from holdfast.protocol.gossip.buffer import Buffer, BufferedEvent
 
@@ -8,16 +10,20 @@ def left_of(missing: MissingEvents, buffer: Buffer) -> tuple[list[BufferedEvent]
     """The events that are in the buffer, each once, and what is asked for beyond them."""
     found: dict[tuple[str, int], BufferedEvent] = {}
     left = []
-    for origin, epoch, tag, numbers in missing:
-        absent = []
+    for asked in missing:
+        origin, epoch, tag, numbers = asked
+        here = buffer.numbers(origin, epoch, tag)
+        if here.keys().isdisjoint(numbers):  # mostly
+            if numbers:
+                left.append(asked)
+            continue
         for number in numbers:
-            kept = buffer.at((origin, epoch, tag, number))
-            if kept is None:
-                absent.append(number)
-            else:
+            kept = here.get(number)
+            if kept is not None:
                 found[kept.publication.source, kept.publication.seq] = kept
+        absent = tuple([number for number in numbers if number not in here])
         if absent:
-            left.append((origin, epoch, tag, tuple(absent)))
+            left.append((origin, epoch, tag, absent))
     return list(found.values()), tuple(left)
 
 
@@ -27,13 +33,11 @@ def named_in(ids: EventIds, buffer: Buffer) -> list[BufferedEvent]:
     return [kept for source, seq in named if (kept := buffer.event(source, seq)) is not None]
 
 
-def beyond(
-    buffer: Buffer, stream: tuple[str, int, int], last: int, expected: int, since_us: int
-) -> list[BufferedEvent]:
+def beyond(here: Mapping[int, BufferedEvent], last: int, expected: int, since_us: int) -> list[BufferedEvent]:
     """What somebody may lack of a stream of ours who has got this far and wants what came in since then."""
     found: list[BufferedEvent] = []
     for number in range(last, max(expected, 1) - 1, -1):
-        kept = buffer.at((*stream, number))
+        kept = here.get(number)
         if kept is None or kept.at_us < since_us:
             break  # as those before it: they came earlier, and have left the buffer earlier
         found.append(kept)

@@ -85,4 +85,4 @@ class HybridLayer(BrokerLayer[DurableLayer]):
         if type(message) is not Publish:
             return []
         copies = detour(self._router, name, message)
-        return [each for each in copies if type(each) is Send]  # no way round is no incident: it waits
+        return [each for each in copies if type(each) is not Incident]  # no way round is none: it waits

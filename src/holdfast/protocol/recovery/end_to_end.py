@@ -81,9 +81,11 @@ class EndToEndRecovery:
         effects = self._subscriber.on_event(publication, via, now_us)
         if publication.record:
             try:
-                about = publication.source, publication.seq, publication.time_us
-                record = self._opened_untrusted(publication.record, *about)
-                effects += self._subscriber.on_record(replace(publication, record=record), now_us)
+                if self._blinding is not None:
+                    about = publication.source, publication.seq, publication.time_us
+                    record = self._blinding.opened_untrusted(publication.record, *about)
+                    publication = replace(publication, record=record)
+                effects += self._subscriber.on_record(publication, now_us)
             except PeerError:
                 effects.append(Incident("bad_record", source=publication.source))
         return effects
@@ -103,9 +105,10 @@ class EndToEndRecovery:
             return [], [repaired]
         control = decode_untrusted(publication)
         if isinstance(control, Digest):
-            about = publication.source, control.epoch, control.last_seq, control.oldest, publication.time_us
-            opened = replace(control, record=self._opened_untrusted(control.record, *about))
-            return self._subscriber.on_digest(publication, opened, now_us), []
+            if self._blinding is not None:
+                about = publication.source, control.epoch, control.last_seq, control.oldest, publication.time_us
+                control = replace(control, record=self._blinding.opened_untrusted(control.record, *about))
+            return self._subscriber.on_digest(publication, control, now_us), []
         if isinstance(control, Request):
             return self._publisher.on_request(publication.source, control, now_us), []
         if isinstance(control, Greeting):
@@ -114,9 +117,6 @@ class EndToEndRecovery:
         if isinstance(control, Repair):
             return self._subscriber.on_repair(publication, control)
         return [], []  # of the paper's scheme
-
-    def _opened_untrusted(self, record: bytes, source: str, *about: int) -> bytes:
-        return record if self._blinding is None else self._blinding.opened_untrusted(record, source, *about)
 
     def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
         return self._subscriber.on_refused(source, seq, reason, now_us)

@@ -307,7 +307,7 @@ class Subscriber:
             effects += self._greet_again(known, now_us)
         else:
             known.needs_book = False
-            for announced in known.unannounced.close(first, last, known.announced_to):
+            for announced in filter(len, known.unannounced.close(first, last, known.announced_to)):
                 self._examine(known, record, announced, now_us)
         known.announced_to = max(known.announced_to, last)
         self._rearm(known, known.unannounced.due_us)
