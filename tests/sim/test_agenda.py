@@ -51,8 +51,8 @@ def test_things_come_in_the_order_of_time_and_then_of_asking(seed: int) -> None:
         ask(until_us)
         assert agenda.next_us() == expected.next_us()
         until_us += dice.choice((0, 1, 500, 3_000, 400_000))
-        while (thing := agenda.take(until_us)) is not None:
-            assert (thing[0], agenda.now_us) == (expected.take(until_us), expected.now_us)
+        for time_us, _, name, _ in agenda.things(until_us):
+            assert (name, time_us, agenda.now_us) == (expected.take(until_us), expected.now_us, expected.now_us)
             taken += 1
             if taken < 5_000:
                 ask(agenda.now_us)

@@ -15,16 +15,20 @@ RECOVERY_KINDS = CONTROL_KINDS | GOSSIP_KINDS
 DELIVER_CONTROL = "DeliverControl"  # the last hop of what clients say about recovery
 RESENT = "Resent"
 REPAIRS = frozenset({RESENT, Repair.__name__})  # events once more: over one link, or from their publisher
+_BY_CONTENT = (Publish, Deliver, Numbered, Handover)  # what these count as depends on what they carry
+_BY_TYPE = {kind: (kind.__name__, False) for kind in get_args(Message) if kind not in _BY_CONTENT}
+_BY_TYPE[Stamped] = Publish.__name__, True  # it is one, with more on it
 
 
 def classify(message: Message) -> tuple[str, bool]:
     message_type = type(message)
+    plain = _BY_TYPE.get(message_type)
+    if plain is not None:
+        return plain
     if message_type is Publish:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
             return kind_of(message.publication), False  # type: ignore[union-attr]
         return "Publish", True
-    if message_type is Stamped:
-        return "Publish", True  # it is one, with more on it
     if message_type is Deliver:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
             return DELIVER_CONTROL, False
@@ -32,9 +36,7 @@ def classify(message: Message) -> tuple[str, bool]:
     if message_type is Numbered:
         kind, flies = classify(message.publish)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
-    if message_type is Handover:
-        if message.message is None:  # type: ignore[union-attr]
-            return message_type.__name__, False
-        kind, flies = classify(message.message)  # type: ignore[union-attr]
-        return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
-    return message_type.__name__, False
+    if message.message is None:  # type: ignore[union-attr]
+        return message_type.__name__, False
+    kind, flies = classify(message.message)  # type: ignore[union-attr]
+    return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]

@@ -17,6 +17,8 @@ class Presence(Enum):
 
 
 class Neighbour:
+    __slots__ = ("complete", "epoch", "heard", "heard_us", "hears_outages", "kind", "presence", "reliable", "repairs")
+
     def __init__(
         self,
         kind: NodeKind,

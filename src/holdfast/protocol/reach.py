@@ -52,6 +52,8 @@ class Complete:
     far clock is ahead of ours, or behind, by the least difference that was seen.
     """
 
+    __slots__ = ("_behind_us", "upto_us")
+
     def __init__(self, now_us: int) -> None:
         self.upto_us = now_us
         self._behind_us: int | None = None

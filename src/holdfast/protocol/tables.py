@@ -68,6 +68,11 @@ def _dealt(conditions: Sequence[str], parts: int) -> dict[int, list[str]]:
 class SentTable:
     """The teller's side."""
 
+    __slots__ = (
+        *("_changed_us", "_digest", "_digests", "_heard", "_looked_us", "_parted"),
+        *("conditions", "confirmed", "refused", "table", "version"),
+    )
+
     def __init__(self, table: Table, now_us: int) -> None:
         self.table = table
         self.conditions: LargeMap[str, None] = LargeMap()  # no set: its order is the same in every process
@@ -156,6 +161,8 @@ def _fits(conditions: list[str], most: int) -> bool:
 
 class ReceivedTable:
     """The listener's side."""
+
+    __slots__ = ("_dealt", "_digest", "_parts", "conditions", "cost", "summary", "version")
 
     def __init__(self) -> None:
         self.conditions: LargeMap[str, Cost] = LargeMap()

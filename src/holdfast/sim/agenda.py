@@ -7,6 +7,7 @@ all would be most of a run's time.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -14,18 +15,17 @@ from holdfast.sim.turns import Turns
 
 _SPAN_BITS = 10  # a span is 1.024 ms: a few things in it where little happens, thousands with a million clients
 
-Thing = tuple[Any, Any]  # whose turn it is, and with what: the simulator knows
-_Entry = tuple[int, int, Any, Any]  # the time, the turn, and the thing
+Entry = tuple[int, int, Any, Any]  # the time, the turn, whose it is, and with what: the simulator knows
 
 
 class Agenda:
     def __init__(self, turns: Turns) -> None:
         self.now_us = 0
         self._turns = turns
-        self._at_once: deque[_Entry] = deque()  # of the present time, behind all others of it
-        self._soon: list[_Entry] = []  # a heap: up to the end of this span
+        self._at_once: deque[Entry] = deque()  # of the present time, behind all others of it
+        self._soon: list[Entry] = []  # a heap: up to the end of this span
         self._span = 0
-        self._later: dict[int, list[_Entry]] = {}  # by span
+        self._later: dict[int, list[Entry]] = {}  # by span
         self._spans: list[int] = []  # a heap: those of them
 
     def add(self, time_us: int, whose: Any, what: Any) -> None:
@@ -44,19 +44,21 @@ class Agenda:
             self._later[span] = [entry]
             heappush(self._spans, span)
 
-    def take(self, until_us: int) -> Thing | None:
-        """What happens next, if it does before this time or then; it is that time now."""
-        soon, at_once = self._soon, self._at_once
-        if at_once and (not soon or at_once[0] < soon[0]):
-            self.now_us, self._turns.current, whose, what = at_once.popleft()
-            return whose, what
-        if not soon:
-            soon = self._begin_span()
-        if not soon or soon[0][0] > until_us:
-            self.now_us, self._turns.current = until_us, 0
-            return None
-        self.now_us, self._turns.current, whose, what = heappop(soon)
-        return whose, what
+    def things(self, until_us: int) -> Iterator[Entry]:
+        """What happens before this time and then, one after the other: whoever takes one may ask for more."""
+        at_once, turns = self._at_once, self._turns
+        while True:
+            soon = self._soon
+            if at_once and (not soon or at_once[0] < soon[0]):
+                entry = at_once.popleft()
+            else:
+                soon = soon or self._begin_span()
+                if not soon or soon[0][0] > until_us:
+                    break
+                entry = heappop(soon)
+            self.now_us, turns.current = entry[0], entry[1]
+            yield entry
+        self.now_us, turns.current = until_us, 0
 
     def next_us(self) -> int | None:
         """When it does."""
@@ -65,7 +67,7 @@ class Agenda:
         firsts = [entries[0] for entries in (self._soon, self._at_once) if entries]
         return min(firsts)[0] if firsts else None
 
-    def _begin_span(self) -> list[_Entry]:
+    def _begin_span(self) -> list[Entry]:
         if self._spans:
             self._span = heappop(self._spans)
             self._soon = self._later.pop(self._span)

@@ -2,9 +2,9 @@
 
 All that the simulator knows of a carrier: it may put a layer around each node, through which it sees what the node
 does and takes over the events that it publishes; it is brought up to date before anything but a message or a timer
-touches the network; and it is asked for its counts, and whether anything is on its way. The carrier here takes over
-nothing: events go one message at a time. `sim/express.py` has one that carries
-events in bulk, and `sim/numbered_express.py` one for links that repair their own losses.
+touches the network, and before the books hear of what a machine delivers; and it is asked for its counts, and whether
+anything is on its way. The carrier here takes over nothing: events go one message at a time. `sim/express.py` has one
+that carries events in bulk, and `sim/numbered_express.py` one for links that repair their own losses.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Carrier:
         """Whether anything is on its way here."""
         return False
 
-    def around(self, node: Node, kind: NodeKind) -> Node:
+    def around(self, node: Node, kind: NodeKind, publishes: bool) -> Node:
         """The node as the simulator is to run it."""
         return node
 

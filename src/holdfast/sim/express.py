@@ -75,10 +75,10 @@ class Express(Carrier):
     def is_busy(self) -> bool:
         return bool(self._flights)
 
-    def around(self, node: Node, kind: NodeKind) -> Node:
+    def around(self, node: Node, kind: NodeKind, publishes: bool) -> Node:
         self._nodes[node.name] = node
         if kind == "client":
-            return _Publisher(node, self)
+            return _Publisher(node, self) if publishes else node
         routes = node.inner if isinstance(node, Layer) else node
         assert isinstance(routes, Routes), f"{node.name} keeps more of an event than its route"
         self._routes[node.name] = routes
@@ -284,20 +284,10 @@ class _Publisher(Layer[Node]):
         effects = self.inner.handle(given, now_us)
         if type(given) is PublishCall and given.lifetime_us is None:
             return self._hand_over(effects, now_us)
-        if type(given) is Received:
-            self._see(effects, now_us)
         return effects
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        effects = self.inner.receive(sender, messages, now_us)
-        self._see(effects, now_us)
-        return effects
-
-    def _see(self, effects: list[Effect], now_us: int) -> None:
-        for effect in effects:
-            if type(effect) is Delivered:
-                self._express.carry(now_us)  # earlier deliveries come first in the books
-                return
+        return self.inner.receive(sender, messages, now_us)
 
     def _hand_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """What is left for the simulator of what follows from a publication."""

@@ -33,7 +33,7 @@ def ways_of(carrier: CarrierSettings | None, broker: str, client: str) -> tuple[
 
 
 class SimLink:
-    __slots__ = ("_bad", "_free_us", "_lost_below", "_plain", "_random", "is_sure", "key", "spec", "up")
+    __slots__ = ("_bad", "_free_us", "_lost_below", "_plain", "_random", "delay_us", "is_sure", "key", "spec", "up")
 
     def __init__(self, spec: LinkSpec, seed: int, sender: str, receiver: str) -> None:
         self.up = True
@@ -42,9 +42,11 @@ class SimLink:
         self.key = key_of(name)
         self._bad = False  # in a burst of losses
         self._free_us = 0  # when the line has sent everything that waits
-        self._plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
-        self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us and not spec.message_us
-        self.is_sure = self._plain and not spec.loss_ratio  # while it is up, a message arrives after its delay
+        plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
+        plain = plain and not spec.reorder_ratio and not spec.jitter_us and not spec.message_us
+        self._plain = plain  # a message is lost or arrives after the delay
+        self.is_sure = plain and not spec.loss_ratio  # while it is up, it arrives
+        self.delay_us = spec.delay_us
         # Dice take 3 kB, and a million links to clients throw none: a link that is sure stays so.
         self._random = _no_dice if self.is_sure else Random(name).random
         self._lost_below = spec.loss_ratio * 2**FRACTION_BITS
@@ -69,7 +71,7 @@ class SimLink:
                 is_lost = draw() < spec.loss_ratio if luck is None else first_bits(self.key, luck) < self._lost_below
                 if is_lost:
                     return ()
-            return (now_us + spec.delay_us,)
+            return (now_us + self.delay_us,)
         if luck is not None and spec.burst is None:
             draw = KeyedDice(self.key, luck).random
         departs_us = self._departure_us(size, now_us)

@@ -44,6 +44,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.groups.settings import HANDED_MAX
+from holdfast.protocol.hops.settings import BASIC
 from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, classify
 from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
@@ -106,6 +107,7 @@ class Simulation:
         self.ledger = Ledger(self._book, self._index, network.slice_us)
         self._turns = Turns()
         self._agenda = Agenda(self._turns)  # of messages for some nodes, timers (their times) of one, and actions
+        self._publishers = {client.id for client in network.clients if client.publishes}
         self._groups = any(each.group for client in network.clients for each in client.subscriptions)
         alone = ahead_us or network.carrier is not None or self._groups  # each message matters by itself
         self._carrier = self._lane() if express and not alone else Carrier()
@@ -165,17 +167,15 @@ class Simulation:
 
     def _run_until(self, until_us: int) -> None:
         """Let everything happen up to a time, and let the clock show that time."""
-        agenda, carry, arrive, wake = self._agenda, self._carrier.carry, self._arrive, self._wake
-        take = agenda.take
-        while (thing := take(until_us)) is not None:
-            self.now_us = agenda.now_us
-            whose, what = thing
+        carry, arrive, wake = self._carrier.carry, self._arrive, self._wake
+        for now_us, _, whose, what in self._agenda.things(until_us):
+            self.now_us = now_us
             if type(what) is Parcel:
                 arrive(whose, what)
             elif type(whose) is Host:
                 wake(whose, what)
             else:
-                carry(self.now_us)  # it may look at anything, and change it
+                carry(now_us)  # it may look at anything, and change it
                 whose()
         self.now_us = until_us
 
@@ -227,7 +227,8 @@ class Simulation:
 
     def _new_machine(self, name: str, kind: NodeKind) -> Node:
         node = self._new_node(name, kind)
-        return self._carrier.around(OwnClock(node, self._ahead_us) if self._ahead_us else node, kind)
+        node = OwnClock(node, self._ahead_us) if self._ahead_us else node
+        return self._carrier.around(node, kind, name in self._publishers)
 
     def _new_node(self, name: str, kind: NodeKind) -> Node:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
@@ -237,6 +238,8 @@ class Simulation:
             parts = for_bus(BrokerParts(*own, groups=self._groups), self.network.carrier)
             stored = self._stores[name].load() if hops.durable else None
             return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
+        if hops.hops == "nack" and self.network.carrier is None:
+            hops = BASIC  # the link to a client loses nothing
         bought = self.network.reliability.guarantees
         return new_client(name, *common, guarantees=bought, hops=hops, groups=self._groups)
 
@@ -400,7 +403,7 @@ class Simulation:
         """The inner loop of every simulation: one message to some neighbours."""
         kind, flies = classify(message)
         is_recovery = not flies and kind in RECOVERY_KINDS
-        may_be_lost = flies or is_recovery or kind == DELIVER_CONTROL or self._lossy_control
+        may_be_lost = flies or is_recovery or self._lossy_control or kind == DELIVER_CONTROL
         size, now_us = size_of(message), self.now_us
         luck: int | None = None  # of an event, where a link wants it
         tally = host.tallies[kind]
@@ -421,7 +424,8 @@ class Simulation:
             link = channel.link
             if luck is None and flies and not link.is_sure:
                 luck = self._luck(message.publication, now_us)  # type: ignore[union-attr]
-            arrivals = link.arrivals_us(size, now_us, may_be_lost, luck)
+            sure = link.is_sure and link.up  # every other message is for a client
+            arrivals = (now_us + link.delay_us,) if sure else link.arrivals_us(size, now_us, may_be_lost, luck)
             if not arrivals:
                 tally.lost += 1
                 continue
@@ -463,6 +467,7 @@ class Simulation:
     # The books -----------------------------------------------------------------------------------
 
     def _deliver(self, host: Host, effect: Delivered) -> None:
+        self._carrier.carry(self.now_us)  # earlier deliveries come first in the books
         done = self._books.on_delivered(host.name, effect, self.now_us)
         if done is not None:
             self.at(self.now_us, partial(self.give, host, done))

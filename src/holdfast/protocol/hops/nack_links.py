@@ -116,7 +116,8 @@ class NackLinks:
             if sender in self._senders:
                 self._senders[sender].on_arrived(message)  # type: ignore[arg-type]
             return []
-        return self.out(inner(sender, (message,), now_us), now_us)
+        effects = inner(sender, (message,), now_us)
+        return self.out(effects, now_us) if effects else effects  # none, to most heartbeats
 
     def _on_numbered(
         self, sender: str, numbered: Numbered | NumberedOutage, now_us: int, inner: _Receive
