@@ -238,8 +238,8 @@ class Simulation:
             parts = for_bus(BrokerParts(*own, groups=self._groups), self.network.carrier)
             stored = self._stores[name].load() if hops.durable else None
             return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
-        if hops.hops == "nack" and self.network.carrier is None:
-            hops = BASIC  # the link to a client loses nothing
+        if hops.hops == "nack" and type(self._carrier) is not Carrier:
+            hops = BASIC  # lanes are for networks whose links to clients lose nothing
         bought = self.network.reliability.guarantees
         return new_client(name, *common, guarantees=bought, hops=hops, groups=self._groups)
 
