@@ -57,8 +57,10 @@ class GroupNetwork:
         self.done: Counter[int] = Counter()
         self.incidents: Counter[str] = Counter()
         self.lost: list[Lost] = []
+        self.ahead_us: dict[str, int] = {}  # of the true time, a broker's clock
         self.work_us: dict[str, int] = {}  # that a member's application takes for an event; absent: it never finishes
         self._finished: Counter[tuple[str, str]] = Counter()
+        self._stopped: dict[str, tuple[BrokerMachine | ClientMachine, list[Input]]] = {}
         self._stores: dict[str, MemoryStore] = {}
         self._clients: dict[str, str] = {}  # and their brokers
         self._hops = hops
@@ -70,9 +72,8 @@ class GroupNetwork:
     def broker(self, *names: str) -> None:
         for name in names:
             store = self._stores.setdefault(name, MemoryStore())
-            parts = BrokerParts(
-                name, self._routing, SETTINGS, self._book, Index, self.now_us, Random(name), groups=True
-            )
+            born_us = self.now_us + self.ahead_us.get(name, 0)
+            parts = BrokerParts(name, self._routing, SETTINGS, self._book, Index, born_us, Random(name), groups=True)
             self.nodes[name] = new_broker(parts, Reliability(self._hops), store.load() if self._hops.durable else None)
 
     def client(self, name: str, broker: str) -> None:
@@ -95,6 +96,15 @@ class GroupNetwork:
         for one, other in [each for each in self.links if each[0] == name]:
             self.cut(one, other)
 
+    def stop(self, name: str) -> None:
+        """A process stands still; what comes for it waits."""
+        self._stopped[name] = self.nodes.pop(name), []
+
+    def go_on(self, name: str) -> None:
+        self.nodes[name], waiting = self._stopped.pop(name)
+        for each in waiting:
+            self.give(name, each)
+
     def link(self, a: str, b: str) -> None:
         for one, other in ((a, b), (b, a)):
             self.links[one, other] = self.now_us
@@ -113,8 +123,10 @@ class GroupNetwork:
 
     def give(self, name: str, given: Input) -> None:
         node = self.nodes.get(name)
+        if name in self._stopped:
+            self._stopped[name][1].append(given)
         if node is not None:
-            for effect in node.handle(given, self.now_us):
+            for effect in node.handle(given, self.now_us + self.ahead_us.get(name, 0)):
                 self._perform(name, effect)
 
     def _at(self, us: int, action: Callable[[], None]) -> None:
@@ -170,7 +182,8 @@ class GroupNetwork:
         end_us = self.now_us + us
         while True:
             due = [(node.next_due_us(), name) for name, node in self.nodes.items()]
-            wake_us, name = min((each for each in due if each[0] is not None), default=(None, ""))
+            true = [(at_us - self.ahead_us.get(name, 0), name) for at_us, name in due if at_us is not None]
+            wake_us, name = min(true, default=(None, ""))
             first_us = self._heap[0][0] if self._heap else None
             if first_us is not None and (wake_us is None or first_us <= wake_us):
                 if first_us > end_us:

@@ -150,6 +150,59 @@ def test_when_the_home_dies_another_takes_over_and_the_time_between_is_named() -
     assert named.since_us < 6 * SECOND < named.until_us
 
 
+def test_who_goes_over_to_a_home_whose_clock_is_behind_is_handed_events_as_well() -> None:
+    network = star()
+    network.ahead_us["b4"] = 3_600 * SECOND
+    network.broker("b4")
+    network.link("b0", "b4")
+    network.member("m1", "b4")
+    network.run(2 * SECOND)
+    network.publish("p", 1)
+    network.run(SECOND)
+    network.member("m2", "b2")  # whose home counts as the older one
+    network.run(3 * SECOND)
+    network.publish("p", *range(2, 102))
+    network.run(5 * SECOND)
+    assert once_each(network, range(1, 102))
+    assert network.by_member() == {"m1": 51, "m2": 50}
+
+
+def test_a_home_that_begins_again_with_a_clock_that_was_set_back_hands_events_out_as_well() -> None:
+    network = star()
+    network.ahead_us["b4"] = 3_600 * SECOND
+    network.broker("b4")
+    network.link("b0", "b4")
+    network.member("m1", "b4")
+    network.run(2 * SECOND)
+    network.publish("p", 1)
+    network.run(SECOND)
+    network.kill("b4")
+    network.ahead_us["b4"] = 0
+    network.broker("b4")
+    network.link("b0", "b4")
+    network.link("b4", "m1")
+    network.run(6 * SECOND)
+    network.publish("p", *range(2, 102))
+    network.run(3 * SECOND)
+    assert once_each(network, range(1, 102))
+
+
+def test_a_member_that_was_stopped_gets_again_once_what_it_had_not_reported() -> None:
+    """What it says of its former events when it goes on does not make it a stranger to those it is handed anew."""
+    network = GroupNetwork()
+    network.broker("b0")
+    network.client("p", "b0")
+    network.member("m1", "b0", work_us=6 * MS)
+    network.run(50 * MS)
+    network.stop("m1")
+    network.publish("p", *range(1, 101))
+    network.run(5 * SECOND)
+    network.go_on("m1")
+    network.run(5 * SECOND)
+    assert set(network.done) == set(range(1, 101))
+    assert max(Counter(network.delivered).values()) == 2
+
+
 def test_after_a_partition_one_home_is_left() -> None:
     network = star()
     network.member("m1", "b1")

@@ -91,13 +91,13 @@ class GroupHome:
 
     def on_report(self, report: Report, now_us: int) -> list[Handing]:
         member = self.members.get(report.member)
-        if member is not None and report.stream not in (0, member.stream):  # it has been with another home since
+        if member is not None and report.stream > member.stream:  # it has been with another home since
             self._remove(report.member)
             member = None
         if member is None:
             return [] if report.leaves else [(report.member.client, Stranger(self.key, report.member, self.address))]
         member.heard_us = now_us
-        if report.stream:
+        if report.stream == member.stream:  # else it is about what it was handed before it has joined again
             for _ in range(max(0, min(report.done, member.sent) - member.done)):
                 member.done += 1
                 self._finish(member.items.popleft().number)

@@ -188,12 +188,14 @@ class GroupMember(ClientLayer):
 
     def _on_announce(self, each: _Membership, announce: Announce, now_us: int) -> list[Effect]:
         home = each.home
-        if home is not None and home.home == announce.home:
-            each.home, each.heard_us = announce, now_us
+        if home == announce:
+            each.heard_us = now_us
             return []
-        if home is not None and (home.founded_us, home.home) <= (announce.founded_us, announce.home):
+        rivals = home is not None and home.home != announce.home
+        if home is not None and rivals and (home.founded_us, home.home) <= (announce.founded_us, announce.home):
             return []  # it will hear of ours
         each.home, each.heard_us = announce, now_us
+        each.stream = 0  # another home, or another life of ours, numbers its streams by a clock of its own
         return self._ask(each, now_us)
 
     def _on_hand(self, each: _Membership, hand: Hand, publication: Publication, now_us: int) -> list[Effect]:
