@@ -7,13 +7,18 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.model.errors import HoldfastWarning, InputError, MisuseError
+from holdfast.net.broker_history import BrokerHistory
+from holdfast.net.history_keeper import HistoryKeeper
 from holdfast.net.history_settings import HistorySettings
+from holdfast.net.session import Session
 from holdfast.store.log import Retention
+from holdfast.wire.signals import AskPast, Past
 from tests.net.harness import live
 from tests.net.test_processes import Process
 
@@ -81,6 +86,52 @@ async def test_a_broker_without_history_or_with_another_says_so_and_serves_what_
             assert reason in loss.reason
             await fill(broker.address, 1, 3)
             assert await numbers(wanted, 2) == [2, 3]
+
+
+@live
+async def test_whoever_has_an_answer_may_ask_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next question may be there before the broker's task that has sent the answer counts as done."""
+    answered: list[str] = []
+
+    def tell_and_hear_more(self: BrokerHistory, session: Session, past: Past) -> None:
+        answered.append(past.refused)
+        if len(answered) < 3:
+            self.on_ask(session, AskPast(past.token, "n > 0", 0, 0))
+        tell(self, session, past)
+
+    tell = BrokerHistory._tell
+    monkeypatch.setattr(BrokerHistory, "_tell", tell_and_hear_more)
+    async with holdfast.Broker(history=tmp_path) as broker, holdfast.connect(broker.address) as client:
+        await fill(broker.address, 1, 5)
+        assert await numbers(client.subscribe("n > 0", since=60), 5) == [1, 2, 3, 4, 5]
+        while len(answered) < 3:
+            await asyncio.sleep(MS)
+    assert not any(answered)
+
+
+@live
+async def test_who_asks_again_over_a_new_connection_need_not_wait_for_its_former_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[AskPast] = []
+
+    async def first_without_end(self: HistoryKeeper, ask: AskPast, *about: Any) -> Past:
+        asked.append(ask)
+        if len(asked) == 1:
+            await asyncio.Event().wait()
+        return await answer(self, ask, *about)
+
+    answer = HistoryKeeper._answer
+    monkeypatch.setattr(HistoryKeeper, "_answer", first_without_end)
+    async with holdfast.Broker(history=tmp_path) as broker, holdfast.connect(broker.address) as client:
+        await fill(broker.address, 1, 5)
+        everything = client.subscribe("n > 0", since=60)
+        while not asked:
+            await asyncio.sleep(MS)
+        await client.detach()
+        await client.attach()
+        assert await numbers(everything, 5) == [1, 2, 3, 4, 5]
+        assert not client.losses().take()
 
 
 @live

@@ -88,19 +88,28 @@ class BrokerHistory:
         """One question at a time, and the next one when the client has room for an answer."""
         if session in self._answering:
             return self._tell(session, Past(ask.token, refused="it has asked already, and is not answered yet"))
-        answering = self._answering[session] = asyncio.create_task(self._answer(session, ask))
-        answering.add_done_callback(lambda _: self._answering.pop(session))
+        self._answering[session] = asyncio.create_task(self._answer(session, ask))
+
+    def on_end(self, session: Session) -> None:
+        """Who has asked is gone, and asks again over its next connection."""
+        if (answering := self._answering.pop(session, None)) is not None:
+            answering.cancel()
 
     async def _answer(self, session: Session, ask: AskPast) -> None:
+        past = await self._found(session, ask)
+        self._answering.pop(session, None)  # before the answer leaves, because whoever has it may ask again at once
+        self._tell(session, past)
+
+    async def _found(self, session: Session, ask: AskPast) -> Past:
+        """The answer, when there is room for it."""
         assert session.link is not None
         client = session.link.name
         await session.link.room()
         if self._keeper is None:
-            past = Past(ask.token, refused=f"{self._settings.name} keeps none; start it with --history FOLDER")
-        else:
-            past = await self._keeper.answer(client, ask, lambda wanted: self._admitted(client, wanted))
-            await session.link.room()
-        self._tell(session, past)
+            return Past(ask.token, refused=f"{self._settings.name} keeps none; start it with --history FOLDER")
+        past = await self._keeper.answer(client, ask, lambda wanted: self._admitted(client, wanted))
+        await session.link.room()
+        return past
 
     def _tell(self, session: Session, past: Past) -> None:
         if session.phase is Phase.OPEN and session.link is not None and session.link.wire_writable:

@@ -60,7 +60,6 @@ class HistoryKeeper:
         self._handled = 0  # of what came to the seat, how much is on disk or need not be
         self._progress = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._busy: set[str] = set()  # clients that are being answered
         seat.on_loss = report
 
     async def open(self) -> None:
@@ -170,10 +169,7 @@ class HistoryKeeper:
     # Answering -----------------------------------------------------------------------------------
 
     async def answer(self, client: str, ask: AskPast, admitted: Callable[[Subscription], Subscription]) -> Past:
-        """What a client asks for, as far as it may see it; one question of a client at a time."""
-        if client in self._busy:
-            return Past(ask.token, refused="it has asked already, and is not answered yet")
-        self._busy.add(client)
+        """What a client asks for, as far as it may see it."""
         try:
             wanted = parse(ask.condition)
             if not covers(self._wanted, wanted):
@@ -187,8 +183,6 @@ class HistoryKeeper:
         except (LogDamagedError, OSError) as problem:  # what is live has to go on all the same
             self._report(f"{client} asked for the past, which cannot be read: {problem}")
             return Past(ask.token, refused=f"its files cannot be read: {problem}"[:_REASON_MAX])
-        finally:
-            self._busy.discard(client)
 
     async def _answer(self, ask: AskPast, wanted: Subscription) -> Past:
         log = self._history.log

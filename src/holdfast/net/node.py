@@ -418,6 +418,7 @@ class BrokerNode:
         return Welcome(own.node, own.kind, own.epoch, *about, keeps=self._history.keeps)
 
     def on_open(self, session: Session) -> None: ...
+    def on_pong(self, token: int) -> None: ...
     def on_told(self, signal: Told) -> None: ...
     def on_ask_past(self, session: Session, ask: AskPast) -> None:
         self._history.on_ask(session, ask)
@@ -444,12 +445,11 @@ class BrokerNode:
             if each.far is not None and each.far.kind == "client":
                 each.end(f"{self.settings.name} cannot join its network: {refusal.reason}")
 
-    def on_pong(self, token: int) -> None: ...
-
     def on_end(self, session: Session, reason: str) -> None:
         self._wires.pop(session, None)
         self._half_open.leave(session)
         self._throttles.end(session)
+        self._history.on_end(session)
         name = session.far.node if session.far is not None else session.wire.far
         if self._sessions.get(name) is session:
             del self._sessions[name]
