@@ -5,6 +5,7 @@ import pytest
 from msgspec import Raw
 
 from holdfast.model.messages import Batch, Message, Publication, with_statement
+from holdfast.wire import batch_writer
 from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     count_in,
@@ -88,6 +89,32 @@ def test_a_run_is_passed_on_with_other_hops_and_another_statement_but_the_same_e
     relay = Relay(messages, memoryview(frame))
     for passed in (with_statement(came, 3, 2, 24), with_statement(came, 0, 0, 0), came.picked([1, 7])):
         assert decoded(relay.encoded(passed)) == passed
+
+
+def test_what_came_is_not_encoded_again_whatever_came_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = encode_message(MESSAGES[0][1])
+    frame = framed([written(run_of(1)), other, written(run_of(20, b"x")), written(run_of(0))])
+    messages = decode_frame_untrusted(frame)
+    relay, again = Relay(messages, memoryview(frame)), list[object]()
+    monkeypatch.setattr(batch_writer, "encode_message", lambda each: again.append(each) or encode_message(each))
+    for came in (messages[0], messages[2]):
+        assert isinstance(came, Batch)
+        for places in ([0], list(range(0, len(came.seqs), 2))):
+            picked = with_statement(came.picked(places), 1, 3, 30)
+            assert decoded(relay.encoded(picked, came, places)) == decoded(relay.encoded(picked)) == picked
+        assert decoded(relay.encoded(with_statement(came, 2, 3, 9))) == with_statement(came, 2, 3, 9)
+    assert not any(isinstance(each, dict) for each in again)
+    stated = Batch((), "q", (), (), (), 1, 2, 3)  # of another source than the empty one that came
+    assert decoded(relay.encoded(stated)) == stated
+
+
+def test_a_frame_of_which_messages_were_left_out_is_passed_on_right() -> None:
+    frame = framed([written(run_of(2)), written(run_of(3, b"x"))])
+    left = decode_frame_untrusted(frame)[1:]
+    (came,) = left
+    assert isinstance(came, Batch)
+    assert decoded(Relay(left, frame).encoded(came)) == came
+    assert decoded(Relay(left, frame).encoded(came.picked([1, 2]), came, [1, 2])) == came.picked([1, 2])
 
 
 def test_a_foreign_frame_is_passed_on_as_what_it_says() -> None:

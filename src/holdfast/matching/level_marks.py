@@ -1,8 +1,8 @@
 """The bits beside the keys of a compiled level, found without the keys: an event may match thousands of them.
 
 Most keys share their bits with many others, because there are fewer neighbours than conditions. So different bits are
-numbered, and of the pairs that the kernels find only each number once becomes a Python object; where there are few
-numbers, only the set of them.
+numbered. Where all of them fit into a word, a kernel joins the words of all pairs; otherwise each number becomes a
+Python object once for each event.
 """
 
 import numba as nb
@@ -12,8 +12,8 @@ from holdfast.matching.kernels import Ints
 from holdfast.matching.levels import ROWS_MAX
 
 _UNUSED_MAX = 1_024  # numbers that nobody uses any more, before all are given anew
-_FEW = 64  # numbers whose sets fit into a word
-_SETS_MAX = 4_096  # whose bits are remembered; then all are worked out again
+_WORDS = 64  # room to begin with; it grows
+_WORD = 1 << 64  # bits from here on do not fit
 
 
 class LevelMarks:
@@ -21,8 +21,9 @@ class LevelMarks:
         self._number_of = np.zeros(size, np.int32)  # of each key's bits; 0 for none
         self._bits = [0]
         self._numbers = {0: 0}
-        self._sets = np.zeros(ROWS_MAX, np.uint64)
-        self._bits_of_set: dict[int, int] = {}
+        self._words = np.zeros(_WORDS, np.uint64)  # the bits of each number, unless some do not fit
+        self._too_wide = 0  # numbers whose bits do not
+        self._joined = np.zeros(ROWS_MAX, np.uint64)
         self._seen = np.zeros(1, np.int64)
         self._stamp = 1
 
@@ -31,36 +32,37 @@ class LevelMarks:
         if number is None:
             if len(self._bits) > self._number_of.size + _UNUSED_MAX:
                 self._number_anew()
-            number = self._numbers[bits] = len(self._bits)
-            self._bits.append(bits)
+            number = self._take_number(bits)
         self._number_of[at] = number
+
+    def _take_number(self, bits: int) -> int:
+        number = self._numbers[bits] = len(self._bits)
+        self._bits.append(bits)
+        if bits >= _WORD:
+            self._too_wide += 1
+        elif not self._too_wide:
+            if number == self._words.size:
+                self._words = np.concatenate([self._words, np.zeros_like(self._words)])
+            self._words[number] = bits
+        return number
 
     def _number_anew(self) -> None:
         bits = [self._bits[number] for number in self._number_of.tolist()]
-        self._bits = list(dict.fromkeys([0, *bits]))
-        self._numbers = {each: number for number, each in enumerate(self._bits)}
+        self._bits, self._numbers, self._too_wide = [0], {0: 0}, 0
+        for each in dict.fromkeys(bits):
+            if each:
+                self._take_number(each)
         self._number_of[:] = [self._numbers[each] for each in bits]
-        self._bits_of_set.clear()
 
     def collect(self, rows: Ints, found: Ints, out: list[int]) -> None:
         """Add the bits of what was found to those of each row."""
-        if len(self._bits) > _FEW:
+        if self._too_wide:
             self._collect_many(rows, found, out)
             return
-        _put_in_sets(rows, found, self._number_of, self._sets, len(out))
-        known = self._bits_of_set
-        for row, numbers in enumerate(self._sets[: len(out)].tolist()):
-            bits = known.get(numbers)
-            out[row] |= self._join(numbers) if bits is None else bits
-
-    def _join(self, numbers: int) -> int:
-        if len(self._bits_of_set) >= _SETS_MAX:
-            self._bits_of_set.clear()
-        joined = 0
-        for number, bits in enumerate(self._bits):
-            joined |= bits if numbers >> number & 1 else 0
-        self._bits_of_set[numbers] = joined
-        return joined
+        joined = self._joined[: len(out)]
+        _join_words(rows, found, self._number_of, self._words, joined)
+        for row, bits in enumerate(joined.tolist()):
+            out[row] |= bits
 
     def _collect_many(self, rows: Ints, found: Ints, out: list[int]) -> None:
         if self._seen.size < len(self._bits):
@@ -76,10 +78,9 @@ class LevelMarks:
 def use_every_kernel() -> None:
     """Call each kernel of this way once; `few.use_every_kernel` says why."""
     pairs = np.zeros(1, np.int32)
-    for size in (1, _FEW):
-        marks = LevelMarks(size)
-        for at in range(size):
-            marks.put(at, 1 << at)
+    for bits in (1, _WORD):
+        marks = LevelMarks(1)
+        marks.put(0, bits)
         marks.collect(pairs, pairs, [0])
 
 
@@ -87,11 +88,11 @@ _compiled = nb.njit(cache=True, nogil=True)
 
 
 @_compiled
-def _put_in_sets(rows, found, number_of, sets, count):
-    """For each row the set of the numbers found, one bit each."""
-    sets[:count] = 0
+def _join_words(rows, found, number_of, words, joined):
+    """For each row the bits of all that was found."""
+    joined[:] = 0
     for at in range(rows.size):
-        sets[rows[at]] |= np.uint64(1) << np.uint64(number_of[found[at]])
+        joined[rows[at]] |= words[number_of[found[at]]]
 
 
 @_compiled

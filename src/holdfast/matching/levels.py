@@ -45,7 +45,7 @@ _YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a
 _CAUGHT_UP_MAX = 2_048  # keys that changed while a level was made, and are caught up with when an event comes
 _CAUGHT_UP_AT_ONCE = 32  # likewise when a filter comes or goes: more than one, so that it comes to an end
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
-ROWS_MAX = 64  # events that a level is asked about at a time: enough that the call's own cost vanishes
+ROWS_MAX = 128  # events that a level is asked about at a time: enough that the call's own cost vanishes
 
 
 def _least(tier: int) -> int:

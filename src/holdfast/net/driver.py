@@ -40,6 +40,7 @@ from holdfast.protocol.effects import (
     LinkUp,
     Lost,
     Multicast,
+    Part,
     Persist,
     Persisted,
     Published,
@@ -129,6 +130,7 @@ class Driver:
         """Hand one input to the machine and perform what comes out."""
         now_us = self._clock.now_us()
         self._perform(self.machine.handle(given, now_us), now_us)
+        self._relay = None
         if self._outgoing:
             self._send()
         self.rearm()
@@ -241,7 +243,7 @@ class Driver:
         for effect in effects:  # the most frequent ones first
             if type(effect) is Multicast:
                 if type(effect.message) is Batch:
-                    self._multicast_batch(effect.to, effect.message)
+                    self._multicast_batch(effect.to, effect.message, effect.part)
                     continue
                 encoded = self._encoded(effect.message)
                 for to in effect.to:
@@ -304,7 +306,7 @@ class Driver:
             self._kinds[id(encoded)] = classify(message)[0]
         return encoded
 
-    def _multicast_batch(self, to: tuple[str, ...], batch: Batch) -> None:
+    def _multicast_batch(self, to: tuple[str, ...], batch: Batch, part: Part | None = None) -> None:
         together: dict[bool, bytes] = {}  # with or without the statement
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:
@@ -315,7 +317,8 @@ class Driver:
                     stated = batch if states or not batch.since else with_statement(batch, batch.hops, 1, 0)
                     if self._relay is None:
                         self._relay = Relay(*self._handled)
-                    together[states] = self._noted(stated, self._relay.encoded(stated))
+                    whole, places = (None, ()) if part is None else (part.whole, part.places)
+                    together[states] = self._noted(stated, self._relay.encoded(stated, whole, places))
                 if states or batch.seqs:
                     self._put(name, together[states])
                 continue

@@ -169,7 +169,7 @@ class TcpWire(asyncio.Protocol):
         if len(frame) > FRAME_BYTES_MAX:
             raise MisuseError(f"frame too large: {len(frame)} bytes, the limit is {FRAME_BYTES_MAX}")
         if not self._closing:
-            self._transport.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
+            self._transport.writelines((len(frame).to_bytes(_LENGTH_BYTES, "big"), frame))
 
     def pause(self) -> None:
         if not self._paused and not self._closing:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.messages import AttributeValue, CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Via
+from holdfast.model.messages import AttributeValue, Batch, CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Via
 from holdfast.protocol.store_changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
@@ -168,11 +168,19 @@ class Unicast(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Events of a batch that came, by their places in it."""
+
+    whole: Batch
+    places: Sequence[int]
+
+
 class Multicast(msgspec.Struct, frozen=True, gc=False):
     """Send one message to several neighbours: what a broker does with most events."""
 
     to: tuple[str, ...]
     message: Message
+    part: Part | None = None  # that the message is, where a driver may have the bytes of these events
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ themselves, all of them, because these are the classes by which losses are notic
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, islice
+from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
@@ -27,9 +27,10 @@ from holdfast.model.messages import (
 from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
-from holdfast.protocol.effects import Effect, Incident, Multicast, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, Part, Send
 from holdfast.protocol.intake import ALL_AT_ONCE, SLICE_WORK
 from holdfast.protocol.interests import InterestObserver, Interests
+from holdfast.protocol.picks import picks
 from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
 
@@ -366,36 +367,21 @@ class TreeRouter:
         stream = None if self._statements is None else self._statements.on_batch(sender, batch)
         if not count:
             return [] if stream is None else self._pass_statement_on(batch.source, stream, sender, batch.hops)
-        wanted_by: dict[int, list[int]] = {}  # places of the publications that the same neighbours want
-        for at, wanting in enumerate(self._interests.wanting_bits_each(batch.attributes)):
-            wanted_by.setdefault(wanting, []).append(at)
-        if len(wanted_by) == 1:
-            return self._pass_on(sender, self._interests.asking(next(iter(wanted_by))), batch, stream)
-        kinds = list(wanted_by.values())
-        wants: dict[str, int] = {}  # which of these each neighbour wants, a bit each
-        for kind, wanting in enumerate(wanted_by):
-            for name in self._interests.asking(wanting):
-                wants[name] = wants.get(name, 0) | 1 << kind
-        alike: dict[int, list[str]] = {}
-        for name, wanted in wants.items():
-            alike.setdefault(wanted, []).append(name)
         effects: list[Effect] = []
-        for wanted, names in alike.items():
-            places = sorted(chain.from_iterable([each for kind, each in enumerate(kinds) if wanted >> kind & 1]))
+        for places, wanting in picks(self._interests.wanting_bits_each(batch.attributes)).items():
             picked = batch if len(places) == count else batch.picked(places)
-            effects += self._pass_on(sender, tuple(names), picked, stream)
+            part = Part(batch, places) if picked.proof == batch.proof else None  # else its events have proofs in them
+            effects += self._pass_on(sender, self._interests.asking(wanting), picked, stream, part)
         return effects
 
     def _pass_on(
-        self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: GaplessStream | None
+        self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: GaplessStream | None, part: Part | None
     ) -> list[Effect]:
-        if not wanting:
-            return []
         onwards, home = self._splits.get((wanting, sender)) or self._split(wanting, sender)
         effects: list[Effect] = []
         for names, hops in ((onwards, batch.hops + 1), (home, batch.hops)):
             for stated, alike in self._stated(names, batch, stream).items():
-                effects.append(Multicast(tuple(alike), with_statement(batch, hops, *stated)))
+                effects.append(Multicast(tuple(alike), with_statement(batch, hops, *stated), part))
         return effects
 
     def _stated(

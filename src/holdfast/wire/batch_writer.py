@@ -6,16 +6,28 @@ else but the proof: a broker that passes a batch on as it came writes only these
 """
 
 from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
-from holdfast.model.encoded import joined
+from holdfast.model.encoded import array_head
 from holdfast.model.messages import Batch, Message
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
-_ATTRIBUTES = 4  # their place among a batch's fields, behind its tag
-_array = Decoder(list[Raw]).decode
+
+class _Cut(Struct, array_like=True, tag="run"):
+    """A batch with the attributes of each event as they came."""
+
+    seqs: Raw
+    source: Raw
+    times_us: Raw
+    attributes: list[Raw]
+
+
+_cut = Decoder(_Cut).decode
+_raw = Decoder(list[Raw]).decode
 
 
 def _tail(batch: Batch) -> bytes:
@@ -24,10 +36,30 @@ def _tail(batch: Batch) -> bytes:
     return b"".join((b"\xce", hops, b"\xcf", since, b"\xcf", upto, encode_message(batch.proof)))
 
 
-def encode_batch(batch: Batch, attributes: Raw) -> bytes:
+def _written(batch: Batch, *attributes: bytes | Raw) -> bytes:
     """A batch whose attributes are encoded."""
     numbers = map(encode_message, (batch.seqs, batch.source, batch.times_us))
-    return b"".join((BATCH_HEAD, *numbers, attributes, encode_message(batch.payloads), _tail(batch)))
+    return b"".join((BATCH_HEAD, *numbers, *attributes, encode_message(batch.payloads), _tail(batch)))
+
+
+class _Came:
+    """A batch that has come, and its bytes."""
+
+    def __init__(self, batch: Batch, encoded: bytes) -> None:
+        self.batch = batch
+        self._encoded = encoded
+
+    @cached_property
+    def body(self) -> bytes:
+        """It without its tail; empty unless its sender wrote it as we do."""
+        tail = _tail(self.batch)
+        as_ours = self._encoded.startswith(BATCH_HEAD) and self._encoded.endswith(tail)
+        return self._encoded[: -len(tail)] if as_ours and count_in(self._encoded) == len(self.batch.seqs) else b""
+
+    @cached_property
+    def pieces(self) -> list[bytes]:
+        """The attributes of each event, cut out of it: a fourth of the time of encoding."""
+        return list(map(bytes, _cut(self._encoded).attributes))
 
 
 class Relay:
@@ -35,35 +67,41 @@ class Relay:
 
     def __init__(self, messages: Sequence[Message] = (), frame: bytes | memoryview = b"") -> None:
         """The messages of a frame, and the frame itself."""
-        only = messages[0] if len(messages) == 1 else None
-        self._only = only if type(only) is Batch else None
-        self._frame = frame
-        self._encoded: dict[int, bytes | Raw] = {}  # attributes, by identity: whoever holds us holds the messages, too
+        self._messages, self._frame = messages, frame
+        self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
 
-    def encoded(self, batch: Batch) -> bytes:
-        """A batch that came, or some of its events, with other hops or another statement."""
-        if self._only is not None and batch.attributes is self._only.attributes:
-            body = self._body(self._only)
-            if body is not None:
-                return body + _tail(batch)
+    @cached_property
+    def _came(self) -> dict[int, _Came]:
+        """The batches of the frame, by the identity of their attributes."""
+        encoded = _raw(self._frame[FRAME_BYTES - 1 :]) if self._messages else []
+        if len(encoded) != len(self._messages):  # some were left out
+            return {}
+        pairs = zip(self._messages, encoded, strict=True)
+        return {id(each.attributes): _Came(each, bytes(raw)) for each, raw in pairs if type(each) is Batch}
+
+    def encoded(self, batch: Batch, whole: Batch | None = None, places: Sequence[int] = ()) -> bytes:
+        """A batch that came, or some of its events, with other hops or another statement.
+
+        Its events may be said by their places in a whole batch, which saves looking for each of them.
+        """
         attributes: object = batch.attributes
         if type(attributes) is Raw:  # this process has published it
-            return encode_batch(batch, attributes)
-        if not self._encoded and self._only is not None:
-            self._encoded = self._as_they_came(self._only)
-        pieces = list(map(self._encoded.get, map(id, batch.attributes)))
-        if None in pieces:
-            self._encoded.update(zip(map(id, batch.attributes), map(encode_message, batch.attributes), strict=True))
-            pieces = list(map(self._encoded.get, map(id, batch.attributes)))
-        return encode_batch(batch, joined(pieces))  # type: ignore[arg-type]  # there is no None left
+            return _written(batch, attributes)
+        came = self._came.get(id(batch.attributes))
+        if came is not None and came.batch.seqs is batch.seqs and batch.seqs and came.body:
+            return came.body + _tail(batch)
+        came = None if whole is None else self._came.get(id(whole.attributes))
+        if came is None:
+            pieces = self._one_by_one(batch)
+        else:
+            pieces = itemgetter(*places)(came.pieces) if len(places) > 1 else (came.pieces[places[0]],)
+        return _written(batch, array_head(len(pieces)), *pieces)
 
-    def _as_they_came(self, only: Batch) -> dict[int, bytes | Raw]:
-        """The attributes of each event of the frame's only batch, cut out of it: a fourth of the time of encoding."""
-        fields = _array(bytes(self._frame[FRAME_BYTES:]))
-        return dict(zip(map(id, only.attributes), _array(fields[_ATTRIBUTES]), strict=True))
-
-    def _body(self, only: Batch) -> bytes | None:
-        """The frame's only batch without its tail, if its sender wrote it as we do."""
-        encoded, tail = bytes(self._frame[FRAME_BYTES:]), _tail(only)
-        as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(tail)
-        return encoded[: -len(tail)] if as_ours and count_in(encoded) == len(only.seqs) else None
+    def _one_by_one(self, batch: Batch) -> tuple[bytes, ...]:
+        if not self._encoded:
+            for came in self._came.values():
+                self._encoded.update(zip(map(id, came.batch.attributes), came.pieces, strict=True))
+        for each in batch.attributes:
+            if id(each) not in self._encoded:
+                self._encoded[id(each)] = encode_message(each)
+        return tuple([self._encoded[id(each)] for each in batch.attributes])

@@ -1,0 +1,51 @@
+"""Which events of a batch go to whom: from who wants each event to the events that each neighbour wants.
+
+Neighbours are bits. Where most want most events, the bits are turned over, from a row for each event to one for each
+neighbour, a byte of all rows at a time; where few want few, it is cheaper to look at each bit that is set.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import compress
+from operator import or_
+
+_DENSE = 8  # to look at a set bit takes about so many times as long as a place of the turned table
+_BITS = [bytes([byte >> bit & 1 for byte in range(256)]) for bit in range(8)]  # of each byte, as tables to translate by
+
+
+def picks(wanted: Sequence[int]) -> Mapping[Sequence[int], int]:
+    """The places of events, in order, and who wants just these. `wanted` says who wants each event."""
+    if wanted.count(wanted[0]) == len(wanted):
+        return {range(len(wanted)): wanted[0]} if wanted[0] else {}
+    anybody = reduce(or_, wanted)
+    set_bits = sum(map(int.bit_count, wanted))
+    turn_over = len(wanted) * anybody.bit_count() <= _DENSE * set_bits
+    return _turned_over(wanted, anybody) if turn_over else _bit_by_bit(wanted)
+
+
+def _turned_over(wanted: Sequence[int], anybody: int) -> dict[Sequence[int], int]:
+    size = (anybody.bit_length() + 7) // 8
+    rows = b"".join([each.to_bytes(size, "little") for each in wanted])
+    alike: dict[bytes, int] = {}  # by a byte for each event: whether it is wanted
+    for at in range(size):
+        column = rows[at::size]
+        for bit in range(8):
+            who = 1 << 8 * at + bit
+            if anybody & who:
+                chosen = column.translate(_BITS[bit])
+                alike[chosen] = alike.get(chosen, 0) | who
+    places = range(len(wanted))
+    return {tuple(compress(places, chosen)): who for chosen, who in alike.items()}
+
+
+def _bit_by_bit(wanted: Sequence[int]) -> dict[Sequence[int], int]:
+    places: dict[int, list[int]] = {}
+    for at, left in enumerate(wanted):
+        while left:
+            who = left & -left
+            places.setdefault(who, []).append(at)
+            left ^= who
+    alike: dict[Sequence[int], int] = {}
+    for who, chosen in places.items():
+        alike[tuple(chosen)] = alike.get(tuple(chosen), 0) | who
+    return alike
