@@ -40,7 +40,7 @@ from holdfast.protocol.effects import (
     LinkUp,
     Lost,
     Multicast,
-    Part,
+    Picked,
     Persist,
     Persisted,
     Published,
@@ -306,7 +306,7 @@ class Driver:
             self._kinds[id(encoded)] = classify(message)[0]
         return encoded
 
-    def _multicast_batch(self, to: tuple[str, ...], batch: Batch, part: Part | None = None) -> None:
+    def _multicast_batch(self, to: tuple[str, ...], batch: Batch, part: Picked | None = None) -> None:
         together: dict[bool, bytes] = {}  # with or without the statement
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:

@@ -168,7 +168,7 @@ class Unicast(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class Picked(msgspec.Struct, frozen=True, gc=False):
     """Events of a batch that came, by their places in it."""
 
     whole: Batch
@@ -180,7 +180,7 @@ class Multicast(msgspec.Struct, frozen=True, gc=False):
 
     to: tuple[str, ...]
     message: Message
-    part: Part | None = None  # that the message is, where a driver may have the bytes of these events
+    part: Picked | None = None  # that the message is, where a driver may have the bytes of these events
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from holdfast.model.messages import (
 from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
-from holdfast.protocol.effects import Effect, Incident, Multicast, Part, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, Picked, Send
 from holdfast.protocol.intake import ALL_AT_ONCE, SLICE_WORK
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.picks import picks
@@ -370,12 +370,12 @@ class TreeRouter:
         effects: list[Effect] = []
         for places, wanting in picks(self._interests.wanting_bits_each(batch.attributes)).items():
             picked = batch if len(places) == count else batch.picked(places)
-            part = Part(batch, places) if picked.proof == batch.proof else None  # else its events have proofs in them
+            part = Picked(batch, places) if picked.proof == batch.proof else None  # else its events have proofs in them
             effects += self._pass_on(sender, self._interests.asking(wanting), picked, stream, part)
         return effects
 
     def _pass_on(
-        self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: GaplessStream | None, part: Part | None
+        self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: GaplessStream | None, part: Picked | None
     ) -> list[Effect]:
         onwards, home = self._splits.get((wanting, sender)) or self._split(wanting, sender)
         effects: list[Effect] = []
