@@ -17,7 +17,7 @@ from holdfast.model.messages import Batch, Message
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
 
-class _Fields(Struct, array_like=True, tag="run"):
+class _EncodedBatch(Struct, array_like=True, tag="run"):
     """A batch with the attributes of each event as they came."""
 
     seqs: Raw
@@ -26,7 +26,7 @@ class _Fields(Struct, array_like=True, tag="run"):
     attributes: list[Raw]
 
 
-_cut = Decoder(_Fields).decode
+_cut = Decoder(_EncodedBatch).decode
 _raw = Decoder(list[Raw]).decode
 
 
@@ -42,7 +42,7 @@ def _written(batch: Batch, *attributes: bytes | Raw) -> bytes:
     return b"".join((BATCH_HEAD, *numbers, *attributes, encode_message(batch.payloads), _tail(batch)))
 
 
-class _Incoming:
+class _FrameBatch:
     """A batch that has come, and its bytes."""
 
     def __init__(self, batch: Batch, encoded: bytes) -> None:
@@ -71,13 +71,13 @@ class Relay:
         self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
 
     @cached_property
-    def _came(self) -> dict[int, _Incoming]:
+    def _came(self) -> dict[int, _FrameBatch]:
         """The batches of the frame, by the identity of their attributes."""
         encoded = _raw(self._frame[FRAME_BYTES - 1 :]) if self._messages else []
         if len(encoded) != len(self._messages):  # some were left out
             return {}
         pairs = zip(self._messages, encoded, strict=True)
-        return {id(each.attributes): _Incoming(each, bytes(raw)) for each, raw in pairs if type(each) is Batch}
+        return {id(each.attributes): _FrameBatch(each, bytes(raw)) for each, raw in pairs if type(each) is Batch}
 
     def encoded(self, batch: Batch, whole: Batch | None = None, places: Sequence[int] = ()) -> bytes:
         """A batch that came, or some of its events, with other hops or another statement.
