@@ -5,7 +5,7 @@ from math import ceil
 
 import pytest
 
-from holdfast.model.messages import Batch, Deliver, Delta, Publish
+from holdfast.model.messages import Batch, Deliver, Delta, Publication, Publish
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import Outbox
 from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
@@ -74,6 +74,26 @@ def test_of_a_run_only_as_many_events_are_dropped_as_there_is_no_room_for() -> N
     left = drained(box)
     assert CONTROL in left
     assert seqs_in(left) == list(range(1_000 + counters.dropped, 1_250))
+
+
+def alone(source: str, seq: int, record: bytes | None = b"") -> bytes:
+    return encode_message(Deliver(Publication(source, seq, 0, None, {"n": 1}, KILOBYTE, record)))
+
+
+def stated(source: str, since: int, upto: int, *seqs: int) -> bytes:
+    return encode_message(Batch(seqs, source, (0,) * len(seqs), ({},) * len(seqs), (), 0, since, upto))
+
+
+def test_what_is_stated_behind_a_dropped_event_leaves_it_out() -> None:
+    """A subscriber would believe that the event is not for it, and not ask its publisher."""
+    some = [alone("p", 1), alone("q", 1, record=None), alone("p", 2), alone("q", 7)]
+    behind = [stated("p", 1, 2), stated("q", 6, 8, 8), stated("p", 3, 3)]
+    more = [alone("p", 4), stated("p", 4, 4)]
+    box, counters = outbox(bytes_max=sum(map(len, [*some, *behind, *more])) - 4 * len(KILOBYTE))
+    box.put_all([*some, *behind])
+    box.put_all(more)
+    assert counters.dropped == 4
+    assert drained(box) == [stated("p", 3, 2), stated("q", 8, 8, 8), stated("p", 3, 3), *more]
 
 
 def test_an_outbox_full_of_control_messages_is_stuck_rather_than_lossy() -> None:

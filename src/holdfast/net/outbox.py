@@ -6,10 +6,10 @@ right and are few; when even they pile up, the neighbour is not reading at all a
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from holdfast.net.counters import Counters
-from holdfast.wire.codec import count_in, framed, is_event, shortened
+from holdfast.wire.codec import count_in, framed, is_event, shortened, source_of_batch, stated_behind, stating_from
 
 BYTES_MAX = 8 * 2**20  # about 50,000 small events: half a second at full speed
 CONTROL_BYTES_MAX = 64 * 2**20  # four frames of the largest size
@@ -24,6 +24,7 @@ class Outbox:
         self.on_dropped: Callable[[int], None] = lambda events: None  # whoever has to tell the neighbour
         self._waiting: deque[bytes] = deque()
         self._spared: deque[bytes] = deque()  # control messages that were older than a dropped event; they go first
+        self._dropped_alone: dict[str, int] = {}  # by source, the last event of which a statement may come behind it
         self.waiting_bytes = 0
         self._counters = counters
 
@@ -70,6 +71,7 @@ class Outbox:
                 continue
             self.waiting_bytes -= len(oldest)
             self._counters.dropped += count_in(oldest)
+            self._note_dropped(oldest)
             kept = shortened(oldest, self.waiting_bytes + len(oldest) - self.bytes_max)
             if kept:
                 waiting.appendleft(kept)
@@ -77,6 +79,24 @@ class Outbox:
                 self._counters.dropped -= count_in(kept)
         if self._counters.dropped > before:
             self.on_dropped(self._counters.dropped - before)
+
+    def _note_dropped(self, oldest: bytes) -> None:
+        if (alone := stated_behind(oldest)) is not None:
+            self._dropped_alone[alone[0]] = alone[1]
+        elif self._dropped_alone and (source := source_of_batch(oldest)) is not None:
+            self._dropped_alone.pop(source, None)  # and with it what was stated
+
+    def _framed(self, messages: Collection[bytes]) -> bytes:
+        if not self._dropped_alone:
+            return framed(messages)
+        return framed([self._without_dropped(each) for each in messages])
+
+    def _without_dropped(self, encoded: bytes) -> bytes:
+        """The same message; where it states that we have sent an event which we have dropped, it does not any more."""
+        source = source_of_batch(encoded)
+        if source is None or source not in self._dropped_alone:
+            return encoded
+        return stating_from(encoded, self._dropped_alone.pop(source) + 1)
 
     def next_frame(self) -> bytes | None:
         """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""
@@ -87,7 +107,7 @@ class Outbox:
         if not waiting:
             return None
         if self.waiting_bytes <= self._aim:
-            frame = framed(waiting)
+            frame = self._framed(waiting)
             waiting.clear()
             self.waiting_bytes = 0
             return frame
@@ -97,4 +117,4 @@ class Outbox:
             size += len(waiting[0])
             messages.append(waiting.popleft())
         self.waiting_bytes -= size
-        return framed(messages)
+        return self._framed(messages)

@@ -128,6 +128,28 @@ def shortened(encoded: bytes, bytes_less: int) -> bytes:
     return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops, since, upto, proof])
 
 
+def stated_behind(encoded: bytes) -> tuple[str, int] | None:
+    """Source and number of an event that travels alone, if a statement about it may come behind it."""
+    if encoded[2:5] not in (b"pub", b"del"):
+        return None
+    source, seq, _, _, _, _, record, *_ = msgspec.msgpack.decode(encoded)[1]
+    return None if record is None or seq == _CONTROL_SEQ else (source, seq)
+
+
+def source_of_batch(encoded: bytes) -> str | None:
+    """None for any other message."""
+    if encoded[2:5] != b"run":
+        return None
+    source: str = msgspec.msgpack.decode(encoded)[2]
+    return source
+
+
+def stating_from(encoded: bytes, first: int) -> bytes:
+    """A batch that states nothing of lower numbers."""
+    *events, since, upto, proof = msgspec.msgpack.decode(encoded)
+    return _encoder.encode([*events, max(since, first) if since else 0, upto, proof])
+
+
 def kind_of_encoded(encoded: bytes) -> str:
     """The name of an encoded message's class."""
     return _KINDS[encoded[2:5]]
