@@ -74,9 +74,9 @@ def _mixed(word):
     return word ^ (word >> _31)
 
 
-@nb.vectorize([nb.uint64(nb.uint64, nb.uint64)], cache=True)
 def keys_of_events(of_source, seq):
-    return _mixed(of_source + seq * _GOLDEN)
+    """Of arrays, by NumPy: a ufunc of numba's own takes a quarter of a second of every process to load."""
+    return _mixed.py_func(of_source + seq * _GOLDEN)
 
 
 @nb.njit(inline="always")
