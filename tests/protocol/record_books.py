@@ -1,5 +1,6 @@
 """Codebooks of every encoding and size, learned from nothing, a little or much: what a property must hold for."""
 
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 from hypothesis import strategies as st
@@ -29,18 +30,38 @@ def learned(encoding: Encoding, events: int, seed: int = 1, focus: tuple[str, ..
     return learned_book(encoding, [event(dice) for _ in range(events)], focus)
 
 
-EPOCHS = {
-    f"{name}, {what}": book
-    for name, encoding in ENCODINGS.items()
-    for what, book in {
-        "first": first_book(encoding),
-        "after 1": learned(encoding, 1),
-        "after 8": learned(encoding, 8),
-        "after 200": learned(encoding, 200),
-        "another 200": learned(encoding, 200, seed=2),
-        "focused": learned(encoding, 60, focus=NAMES[::2]),
-    }.items()
+_LEARNED: dict[str, Callable[[Encoding], Codebook]] = {
+    "first": first_book,
+    "after 1": lambda encoding: learned(encoding, 1),
+    "after 8": lambda encoding: learned(encoding, 8),
+    "after 200": lambda encoding: learned(encoding, 200),
+    "another 200": lambda encoding: learned(encoding, 200, seed=2),
+    "focused": lambda encoding: learned(encoding, 60, focus=NAMES[::2]),
 }
+
+
+class _Epochs(Mapping[str, Codebook]):
+    """Learned when they are first asked for: who only collects the tests needs none."""
+
+    _names = tuple(f"{name}, {what}" for name in ENCODINGS for what in _LEARNED)
+
+    def __init__(self) -> None:
+        self._books: dict[str, Codebook] = {}
+
+    def __getitem__(self, epoch: str) -> Codebook:
+        if epoch not in self._books:
+            name, _, what = epoch.rpartition(", ")
+            self._books[epoch] = _LEARNED[what](ENCODINGS[name])
+        return self._books[epoch]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+EPOCHS = _Epochs()
 
 
 def books() -> st.SearchStrategy[Codebook]:
