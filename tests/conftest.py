@@ -2,6 +2,7 @@
 set so that a run today and a run tomorrow try the same examples.
 """
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Of a session whose queries have a few rows each. To write a query as Java and to compile that takes Spark far longer
+# than to interpret it; the cluster's jobs and the pages' commands, which are programs, have it compiled. And nobody
+# doubts the byte code of Spark's own classes.
+_SMALL_QUERIES = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -Xmn512m",
+}
 # Groups that take longest: each runs in one process, and would keep the others waiting at the end if it began late.
 _LONG_GROUPS = ("spark", "spark streams and sweeps", "audit", "prediction")
 # Tests of one group run in one process, and so share its session. One for all would run longer than all the rest.
@@ -17,6 +26,20 @@ _SECOND_SESSION = ("test_match_stream", "test_stream_", "test_sweep", "test_plan
 
 settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
 settings.load_profile("same each time")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing that is made while nine thousand tests are collected is garbage before the end.
+
+    So the collector looks at none of it, neither meanwhile nor whenever a test makes it run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses and before xdist reads the groups
@@ -50,6 +73,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from holdfast.pipeline.session import session as start
 
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = start("holdfast tests", "local[2]", warehouse, profile="test")
+    session = start("holdfast tests", "local[2]", warehouse | _SMALL_QUERIES, profile="test")
     yield session
     session.stop()
