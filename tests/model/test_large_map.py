@@ -18,7 +18,7 @@ def test_it_does_what_a_dict_does(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     theirs: dict[str, int] = {}
     for step in range(4_000):
         key = f"x = {dice.randrange(200)}"
-        match dice.randrange(8):
+        match dice.randrange(9):
             case 0 | 1 | 2:
                 ours[key] = theirs[key] = step
             case 3:
@@ -27,6 +27,9 @@ def test_it_does_what_a_dict_does(seed: int, monkeypatch: pytest.MonkeyPatch) ->
                 assert ours.setdefault(key, step) == theirs.setdefault(key, step)
             case 5 if key in theirs:
                 del ours[key], theirs[key]
+            case 7 if dice.random() < 0.2:
+                for each, value in ours.pop_part().items():
+                    assert theirs.pop(each) == value
             case 6 if dice.random() < 0.02:
                 ours.clear()
                 theirs.clear()

@@ -21,6 +21,7 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Multicast,
+    Picked,
     Received,
     Send,
     SubscribeCall,
@@ -190,8 +191,8 @@ def test_a_run_that_all_want_is_passed_on_whole_and_one_that_some_want_in_parts(
     assert made.receive("p", [all_want], NOW_US) == [Multicast(("desk", "more"), all_want)]
     some_want = Batch((3, 4, 5), "p", (0, 0, 0), ({"n": 1}, {"n": 5}, {"n": 0}), (), 0)
     assert made.receive("p", [some_want], NOW_US) == [
-        Multicast(("desk",), some_want.picked([0, 1])),
-        Multicast(("more",), some_want.picked([1])),
+        Multicast(("desk",), some_want.picked([0, 1]), Picked(some_want, (0, 1))),
+        Multicast(("more",), some_want.picked([1]), Picked(some_want, (1,))),
     ]
 
 

@@ -7,11 +7,14 @@ import pytest
 
 from holdfast.language.subscription import Filter, Subscription
 from holdfast.matching.index import Index
+from holdfast.model.large_map import LargeMap
 from holdfast.model.messages import Delta, Publication, Publish, Snapshot, TableRefused
+from holdfast.protocol import conditions
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkDown, LinkUp, Multicast, Received, Send, Wake
 from holdfast.protocol.intake import SLICE_WORK
+from holdfast.protocol.interests import Interests
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tree import SLICE
@@ -135,6 +138,50 @@ def test_a_neighbour_that_goes_in_the_middle_of_its_table_leaves_nothing() -> No
     server.handle(LinkUp("desk", "client"), 13)
     assert not delivered(server, 14, **{f"a{at}": 0 for at in range(8)})
     assert wakes(server, 14) == []
+
+
+def test_a_table_of_a_neighbour_that_is_gone_is_dropped_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = broker(ConditionBook())
+    server.handle(LinkUp("b2", "broker"), 0)
+    given, before_us = 20_000, 10
+    server.handle(Received("desk", Delta("subscriptions", 2, tuple([f"x = {n}" for n in range(given)]), ())), before_us)
+    before_us += len(wakes(server, before_us))
+    for version in range(3, 100):  # and some that wait
+        server.handle(Received("desk", Delta("subscriptions", version, tuple(map(large, range(20))), ())), before_us)
+    looked_at: list[int] = []
+    drop = Interests.drop
+
+    def counted(self: Interests, neighbour: str, conditions: list[str]) -> None:
+        looked_at[-1] += len(conditions)
+        drop(self, neighbour, conditions)
+
+    monkeypatch.setattr(Interests, "drop", counted)
+    with monkeypatch.context() as patched:
+        listed: list[int] = []
+        patched.setattr(LargeMap, "__iter__", lambda self: listed.append(len(self)) or iter(()))
+        looked_at.append(0)
+        server.handle(LinkDown("desk"), before_us)
+        assert max(listed, default=0) == 0
+    now_us = before_us
+    while server.next_due_us() <= now_us:
+        now_us += 1
+        looked_at.append(0)
+        server.handle(Wake(), now_us)
+    assert max(looked_at) <= SLICE
+    assert given <= sum(looked_at) <= given + 20
+    server.handle(LinkUp("desk", "client"), now_us)
+    assert not delivered(server, now_us + 1, x=3)
+
+
+def test_parsed_conditions_are_forgotten_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "_PARSED_BYTES_MAX", 4_000_000)
+    book, most = ConditionBook(), 0
+    for number in range(30_000):
+        before = len(book._parsed)
+        book.subscription(f"x = {number}")
+        most = max(most, before - len(book._parsed))
+    assert 10_000 < len(book._parsed) < 13_000  # 336 bytes each
+    assert most < 100
 
 
 def test_a_neighbour_with_a_long_table_does_not_keep_another_one_waiting() -> None:

@@ -26,7 +26,7 @@ def _of_text(text: str) -> int:
 
 
 class LargeMap(MutableMapping[K, V]):
-    __slots__ = "_count", "_number", "_parts", "_whole"
+    __slots__ = "_count", "_number", "_parts", "_turn", "_whole"
 
     def __init__(self, number: Callable[[Any], int] = _of_text) -> None:
         """`number` says which part a key is in, of a text by default."""
@@ -34,6 +34,7 @@ class LargeMap(MutableMapping[K, V]):
         self._whole: dict[K, V] = {}  # all of them, until there are parts
         self._parts: list[dict[K, V]] = []
         self._count = 0  # in parts
+        self._turn = 0  # the part that was popped last
 
     def _part(self, key: K) -> dict[K, V]:
         return self._parts[self._number(key) % _PARTS] if self._parts else self._whole
@@ -91,6 +92,24 @@ class LargeMap(MutableMapping[K, V]):
 
     def clear(self) -> None:
         self._whole, self._parts = {}, []
+
+    def pop_part(self) -> dict[K, V]:
+        """Take out some of it, a thousandth of a large one: to free all at once would be a pause, too."""
+        if not self._parts:
+            part, self._whole = self._whole, {}
+            return part
+        for _ in range(_PARTS):
+            self._turn = (self._turn + 1) % _PARTS
+            if self._parts[self._turn]:
+                break
+        part, self._parts[self._turn] = self._parts[self._turn], {}
+        self._count -= len(part)
+        return part
+
+    def drained(self) -> Iterator[K]:
+        """All keys; what has been handed out is not here any more."""
+        while self:
+            yield from self.pop_part()
 
     def __contains__(self, key: Any) -> bool:
         return key in self._part(key)

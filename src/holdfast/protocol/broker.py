@@ -5,7 +5,7 @@ It composes machines and decides nothing itself: `tables` keeps both ends of a l
 layers around it, which use what stands under "For layers".
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from holdfast.model.messages import (
     TABLES,
@@ -48,7 +48,7 @@ from holdfast.protocol.vouching import not_vouched_for
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
 
 
-def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
+def _nobody(added: Collection[str], dropped: Collection[str], now_us: int) -> None: ...
 
 
 class CoreBroker:
@@ -57,7 +57,7 @@ class CoreBroker:
         parts: BrokerParts,
         router: Router,
         tells_outages: bool = False,
-        on_local: Callable[[list[str], list[str], int], None] = _nobody,
+        on_local: Callable[[Collection[str], Collection[str], int], None] = _nobody,
         slice_work: int = SLICE_WORK,
     ) -> None:
         """Who `tells_outages` keeps no event for who is away: so it tells those on this side when a link to another
@@ -71,6 +71,7 @@ class CoreBroker:
         self._reach = Reach()
         self._intake = Intake(parts.name, parts.book, settings, router.why_refused, slice_work, parts.shares)
         self._waiting = self._intake.waiting  # the neighbours that have something in there
+        self._forgotten = self._intake.forgotten
         self._more_us = 0  # when more of a table is to be taken in, if any is waiting
         self._epoch = parts.epoch
         self._router = router
@@ -83,7 +84,7 @@ class CoreBroker:
 
     def next_due_us(self) -> int:
         due_us, more_us = self._due_us, self._router.more_us
-        if self._waiting:
+        if self._waiting or self._forgotten:
             due_us = min(due_us, self._more_us)
         return due_us if more_us is None or due_us < more_us else more_us
 
@@ -363,8 +364,9 @@ class CoreBroker:
         effects: list[Effect] = []
         begun = self._intake.forget(name)
         for table, heard in neighbour.heard.items():
-            dropped = heard.forget() + begun.get(table, [])
-            effects += self._on_change(name, neighbour, table, (), dropped, now_us)
+            effects += self._on_change(name, neighbour, table, (), heard.forget(), now_us)
+            if table in begun:
+                effects += self._on_change(name, neighbour, table, (), begun[table], now_us)
         return effects
 
     def _on_change(
@@ -372,12 +374,11 @@ class CoreBroker:
         name: str,
         neighbour: Neighbour,
         table: Table,
-        added: Iterable[str],
-        dropped: Iterable[str],
+        added: Collection[str],
+        dropped: Collection[str],
         now_us: int,
     ) -> list[Effect]:
         """A neighbour wants or advertises something else than before."""
-        added, dropped = list(added), list(dropped)
         if neighbour.kind == "client" and table == "subscriptions":
             self._on_local(added, dropped, now_us)
         return self._router.on_change(name, table, added, dropped, now_us)
@@ -458,7 +459,7 @@ class CoreBroker:
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
-        if self._waiting:
+        if self._waiting or self._forgotten:
             self._intake.begin_slice(now_us)
         for name in list(self._waiting):
             effects += self._take_in(name, self._neighbours[name], now_us)

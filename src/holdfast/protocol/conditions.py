@@ -11,6 +11,7 @@ from holdfast.language.covering import covers, overlaps
 from holdfast.language.parser import parse_to_pass_on
 from holdfast.language.subscription import Filter, Subscription, apart
 from holdfast.model.event import Attributes
+from holdfast.model.large_map import LargeMap
 
 K = TypeVar("K", bound=Hashable)
 
@@ -50,7 +51,7 @@ class EventIndex(Protocol[K]):
 
 class ConditionBook:
     def __init__(self) -> None:
-        self._parsed: dict[str, Subscription] = {}
+        self._parsed: LargeMap[str, Subscription] = LargeMap()
         self._parsed_bytes = 0
         self._costs: dict[Cost, Cost] = {}
         self._covers: dict[tuple[str, str], bool] = {}
@@ -78,9 +79,9 @@ class ConditionBook:
     def _keep(self, text: str, parsed: Subscription) -> None:
         """By what it takes."""
         self._parsed_bytes += _cost(text, parsed).bytes
-        if self._parsed_bytes > _PARSED_BYTES_MAX:
-            self._parsed.clear()
-            self._parsed_bytes = 0
+        while self._parsed_bytes > _PARSED_BYTES_MAX and self._parsed:
+            for old, its in self._parsed.pop_part().items():
+                self._parsed_bytes -= _cost(old, its).bytes
         self._parsed[text] = parsed
 
     def covers(self, wide: str, narrow: str) -> bool:

@@ -7,7 +7,7 @@ connected graph (B-DRP of papers 000 and 004).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.language.problems import ConditionError
@@ -125,7 +125,7 @@ class DestinationRouter:
         return []
 
     def on_change(
-        self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
+        self, neighbour: str, table: Table, added: Collection[str], dropped: Collection[str], now_us: int
     ) -> list[Effect]:
         """A client's table has changed, or a neighbour is gone: say so to everybody."""
         if table == "subscriptions":

@@ -22,6 +22,7 @@ from holdfast.protocol.tables import ReceivedTable
 SLICE_WORK = 1_024  # tests to parse and index before others are heard: about 10 ms
 ALL_AT_ONCE = 2**62  # for brokers that store a change, or pass it on, before they answer
 _CONDITION_WORK = 8  # of each condition beside its tests
+_FREED_AT_ONCE = 64  # changes that waited; more are freed one by one: all that may wait are a pause of 0.1 s
 _CHANGES_MAX = 4_096  # of one neighbour that wait; more are dropped, and sent again after a heartbeat: at 48 KiB 200 MB
 
 
@@ -75,10 +76,13 @@ class Intake:
         self._shares = shares
         self._left, self._at_us = slice_work, 0  # of the slice that began at this time
         self.waiting: dict[str, deque[_Change]] = {}  # by neighbour; a driver asks for it after every message
+        self.forgotten: deque[_Change] = deque()  # to be freed, one at the beginning of a slice
 
     def begin_slice(self, now_us: int) -> None:
         """Others were heard since the last slice, even if no time has passed: in a simulation, none may."""
         self._left, self._at_us = self._slice_work, now_us
+        if self.forgotten:
+            self.forgotten.popleft()
 
     def put(self, neighbour: str, message: Delta | Snapshot) -> None:
         changes = self.waiting.setdefault(neighbour, deque())
@@ -96,7 +100,9 @@ class Intake:
         """Drop what waits of a neighbour; what was handed out of it by table, and is in no table yet."""
         if self._shares is not None:
             self._shares.forget(neighbour)
-        changes = self.waiting.pop(neighbour, None)
+        changes = self.waiting.pop(neighbour, None) or deque()
+        if len(changes) > _FREED_AT_ONCE:
+            self.forgotten.extend(changes)
         if not changes or changes[0].added is None:
             return {}
         first = changes[0]

@@ -5,7 +5,7 @@ from them: what to tell the neighbours, and who gets an event. What only one rou
 a tree has no link states, and routing by destinations keeps no tables with neighbours.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from holdfast.model.event import Attributes
@@ -21,7 +21,7 @@ class Router(Protocol):
     def on_link_down(self, neighbour: str) -> None: ...
 
     def on_change(
-        self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
+        self, neighbour: str, table: Table, added: Collection[str], dropped: Collection[str], now_us: int
     ) -> list[Effect]:
         """A neighbour's table has changed."""
         ...

@@ -209,10 +209,9 @@ class ReceivedTable:
         self.version = max(self.version, message.version)
         self.summary = self.version, self._digest
 
-    def forget(self) -> list[str]:
-        """The neighbour is gone or began anew: drop everything."""
-        dropped = list(self.conditions)
-        self.conditions.clear()
+    def forget(self) -> LargeMap[str, Cost]:
+        """The neighbour is gone or began anew: drop everything, which is handed out as it is: it may be a million."""
+        dropped, self.conditions = self.conditions, LargeMap()
         self.cost = Cost()
         self._dealt, self._parts = {}, 0
         self.version = self._digest = 0

@@ -7,7 +7,7 @@ In both, a neighbour is told only conditions that no other told condition covers
 themselves, all of them, because these are the classes by which losses are noticed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
@@ -24,6 +24,7 @@ from holdfast.model.messages import (
     Table,
     with_statement,
 )
+from holdfast.protocol.ceased import Ceased
 from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
@@ -79,8 +80,7 @@ class TreeRouter:
         self._chunk = chunk
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
-        # By neighbour: conditions that it has ceased to want, and those of them that it wants again.
-        self._ceased: dict[str, tuple[list[str], set[str]]] = {}
+        self._ceased: dict[str, Ceased] = {}  # by neighbour
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0
 
@@ -149,18 +149,17 @@ class TreeRouter:
     # Tables --------------------------------------------------------------------------------------
 
     def on_change(
-        self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
+        self, neighbour: str, table: Table, added: Collection[str], dropped: Collection[str], now_us: int
     ) -> list[Effect]:
-        added, dropped = list(added), list(dropped)
         if table == "advertisements":
-            return self._on_advertisements(neighbour, added, dropped, now_us)
+            return self._on_advertisements(neighbour, list(added), list(dropped), now_us)
         self._forget_splits()  # bits may stand for others now
         self.version += 1
         if neighbour in self._ceased:
-            self._ceased[neighbour][1].update(added)
-        if len(dropped) > self._slice:
-            self._cease(neighbour, dropped)
-            dropped, self.more_us = [], now_us
+            self._ceased[neighbour].wants_again(added)
+        if len(dropped) > self._slice:  # what comes until they are dropped is sent in vain at worst
+            self._ceased.setdefault(neighbour, Ceased()).put(dropped)
+            dropped, self.more_us = (), now_us
         self._interests.drop(neighbour, dropped)
         more = any(map(self._concerns_events, added))
         effects = self._catch_up(neighbour) if more else []
@@ -172,23 +171,13 @@ class TreeRouter:
                 peer.telling |= bool(peer.pending)
         return effects
 
-    def _cease(self, neighbour: str, conditions: list[str]) -> None:
-        """Many at once, of a neighbour that is gone or wants less: what comes meanwhile is sent in vain at worst."""
-        before, again = self._ceased.get(neighbour, ([], set()))
-        if before:
-            again.difference_update(conditions)
-            conditions = before + conditions
-        self._ceased[neighbour] = conditions, again
-
     def _drop_ceased(self) -> None:
         """A slice of those."""
         if not self._ceased:
             return
-        neighbour, (conditions, again) = next(iter(self._ceased.items()))
-        some = self._slice_of(conditions[: -self._slice - 1 : -1], self._slice)
-        del conditions[-len(some) :]
-        dropped = [each for each in some if each not in again]
-        if not conditions:
+        neighbour, ceased = next(iter(self._ceased.items()))
+        dropped = ceased.take(lambda pending: self._slice_of(pending, self._slice))
+        if not ceased:
             del self._ceased[neighbour]
         self._forget_splits()
         self.version += 1
@@ -370,7 +359,8 @@ class TreeRouter:
         effects: list[Effect] = []
         for places, wanting in picks(self._interests.wanting_bits_each(batch.attributes)).items():
             picked = batch if len(places) == count else batch.picked(places)
-            part = Picked(batch, places) if picked.proof == batch.proof else None  # else its events have proofs in them
+            as_they_came = picked is not batch and picked.proof == batch.proof  # else the events have proofs in them
+            part = Picked(batch, places) if as_they_came else None
             effects += self._pass_on(sender, self._interests.asking(wanting), picked, stream, part)
         return effects
 
