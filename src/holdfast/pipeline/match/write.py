@@ -6,7 +6,7 @@ stays out of it.
 """
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -16,11 +16,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.pipeline.match.tasks import Batches, Block, Blocks, Finder, Found, Source, beside, in_portions
+from holdfast.pipeline.match.pair_file import PairFile, is_writable
+from holdfast.pipeline.match.tasks import Batches, Blocks, Finder, Found, Source, beside, in_portions
 
 MANIFEST = "file string, events long, pairs long, seconds double"
-_ROW_GROUP_ROWS = 4 << 20  # some 4 MB as written; a reader that wants one event skips whole groups
-_DICTIONARY_MAX = 1 << 16  # ids: more than that, and writing them all into each row group would cost more than it saves
 
 
 class Written(NamedTuple):
@@ -53,66 +52,62 @@ _MANIFEST = pa.schema([("file", pa.string()), ("events", pa.int64()), ("pairs", 
 
 
 class _Counted:
-    """Blocks on their way through, counted, with texts as each distinct one and where it stands.
-
-    Texts are repeated for every pair and Parquet keeps each distinct one once, so it is told which are alike rather
-    than left to find out.
-    """
+    """Blocks on their way through, counted."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
         self.events = 0
 
     def __iter__(self) -> Blocks:
-        for events, carried in self._blocks:
-            self.events += events.num_rows
-            columns = [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in carried.columns]
-            yield Block(events, pa.RecordBatch.from_arrays(columns, carried.schema.names))
+        for block in self._blocks:
+            self.events += block.events.num_rows
+            yield block
 
 
 def write_pairs(path: Path, pairs: Iterable[Found], keys: int, numbered: bool = False) -> int:
-    """How many there were; without any, there is no file."""
-    writer: pq.ParquetWriter | None = None
+    """How many there were; without any, there is no file. The first column of numbered pairs is never null."""
+    file: PairFile | _ArrowFile | None = None
     written = 0
     try:
         for found in pairs:
-            for rows, subscriptions in in_portions(found):
-                batch = beside(found.carried.take(rows), _ids(subscriptions), keys)
-                batch = _never_null(batch, {0, keys} if numbered else {keys})
-                writer = writer or _writer(path, batch.schema)
-                writer.write_batch(batch, row_group_size=_ROW_GROUP_ROWS)
-                written += batch.num_rows
+            if file is None:
+                made = PairFile if is_writable(found.carried.schema) else _ArrowFile
+                file = made(path, found, keys, numbered)
+            file.add(found)
+            written += len(found.rows)
     finally:
-        if writer is not None:
-            writer.close()
+        if file is not None:
+            file.close()
     return written
 
 
-def _ids(subscriptions: pa.DictionaryArray) -> pa.Array:
-    if pa.types.is_integer(subscriptions.type.value_type):
-        return subscriptions.dictionary_decode()
-    return subscriptions.cast(pa.string()) if len(subscriptions.dictionary) > _DICTIONARY_MAX else subscriptions
+class _ArrowFile:
+    """The same for columns of any type, such as lists, which Arrow's writer looks at pair by pair."""
 
+    def __init__(self, path: Path, first: Found, keys: int, numbered: bool) -> None:
+        self._keys = keys
+        self._never_null = {0, keys} if numbered else {keys}
+        (rows, subscriptions), *_ = in_portions(first)
+        schema = self._batch(first, rows.slice(0, 0), subscriptions.slice(0, 0)).schema
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        # Not stored, or Arrow would read back the types that its own memory has.
+        self._writer = pq.ParquetWriter(
+            path, schema, compression="zstd", compression_level=1, use_dictionary=texts, store_schema=False
+        )
 
-def _never_null(batch: pa.RecordBatch, places: Collection[int]) -> pa.RecordBatch:
-    """Say which columns hold no nulls by nature: Parquet then keeps, and checks, no marks for them."""
-    fields = [field.with_nullable(at not in places) for at, field in enumerate(batch.schema)]
-    return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
+    def add(self, found: Found) -> None:
+        for portion in in_portions(found):
+            self._writer.write_batch(self._batch(found, *portion))
 
+    def close(self) -> None:
+        self._writer.close()
 
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type)]
-    return pq.ParquetWriter(
-        path,
-        schema,
-        compression="zstd",
-        compression_level=1,  # as quick as Snappy here, and a third smaller
-        # Numbers of one event stand one below the other, which the compression sees sooner than a dictionary would.
-        use_dictionary=texts,
-        # The least and greatest text of a row group help nobody, and finding them takes longer than all the rest.
-        write_statistics=[name for name in schema.names if name not in texts],
-        store_schema=False,  # otherwise Arrow would read texts back as the dictionaries they were written from
-    )
+    def _batch(self, found: Found, rows: pa.Array, subscriptions: pa.DictionaryArray) -> pa.RecordBatch:
+        ids = subscriptions.dictionary_decode()
+        ids = ids if pa.types.is_integer(ids.type) else ids.cast(pa.string())
+        batch = beside(found.carried.take(rows), ids, self._keys)
+        fields = [field.with_nullable(at not in self._never_null) for at, field in enumerate(batch.schema)]
+        return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
 
 def settle(attempts: Path, place: Path, written: Iterable[Written], schema: pa.Schema) -> None:
