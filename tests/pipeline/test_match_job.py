@@ -237,3 +237,20 @@ def test_the_newest_version_of_the_subscriptions_counts(tmp_path: Path, files: t
     column.write_text("id,version,condition\nx,1,id = 1\nx,2,id = 2\ny,2,id = 4\n")
     assert holdfast("match", files[0], column, "--key", "id", "--out", tmp_path / "out2") == 0
     assert pairs(pq.read_table(tmp_path / "out2" / "matches")) == [(2, "x"), (4, "y")]
+
+
+def test_footers_of_many_files_are_read_in_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    for number in range(70):
+        kind = pa.int32() if number % 2 else pa.int64()
+        rows = pa.table({"id": pa.array([number, number + 100], kind), "price": [number, 200]})
+        pq.write_table(rows, events / f"{number:02}.parquet", row_group_size=1)
+    wishes = wishes_file(tmp_path, "parquet")
+    assert holdfast("match", events, wishes, "--out", tmp_path / "out") == 0
+    found = pq.read_table(tmp_path / "out" / "matches")
+    expected = [(2 * number, "007") for number in range(70)]
+    assert sorted(zip(*(found[name].to_pylist() for name in ("row", "subscription")), strict=True)) == expected
+    (events / "66.parquet").write_bytes(b"PAR1 and no more")
+    assert holdfast("match", events, wishes, "--out", tmp_path / "again") != 0
+    assert "66.parquet: not a Parquet file, or a damaged one" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from holdfast import Matcher, parse
 from holdfast.pipeline.match import tasks as match_tasks
 from holdfast.pipeline.match.counting import CountSink
 from holdfast.pipeline.match.index import IndexFile
-from holdfast.pipeline.match.parquet import RowGroup, RowGroupSource, read_footers, shared_out
+from holdfast.pipeline.match.parquet import RowGroup, RowGroupSource, read_footers, shared_out, task_rows
 from holdfast.pipeline.match.routing import REST, routing_attributes, shard_of, shards_of
 from holdfast.pipeline.match.shards import Shard, ShardedIndex
 from holdfast.pipeline.match.tasks import BatchSource, Block, RowSink, Task, WholeIndex, in_portions
@@ -192,10 +192,10 @@ def test_a_file_of_one_row_group_keeps_every_core_busy(tmp_path: Path) -> None:
     rows = 300_000
     pq.write_table(pa.table({"n": range(rows)}), tmp_path / "one.parquet", row_group_size=rows)
     tasks = shared_out(read_footers([tmp_path / "one.parquet"]).groups, cores=3)
-    source = RowGroupSource(tuple(map(tuple, tasks)), ("n",), (), numbered=True)
+    source = RowGroupSource(("n",), (), numbered=True)
     seen = []
-    for task in range(len(tasks)):
-        blocks = list(source([pa.RecordBatch.from_pydict({"id": [task]})]))
+    for task in task_rows(tasks).to_batches(max_chunksize=1):
+        blocks = list(source([task]))
         assert sum(block.events.num_rows for block in blocks) == rows // 3
         for block in blocks:
             assert block.events["n"].equals(block.carried["row"])

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.pipeline.match.event_files import Format
 from holdfast.pipeline.match.outcome import MatchOutcome
-from holdfast.pipeline.match.parquet import ParquetTable, RowGroupSource, read_footers
+from holdfast.pipeline.match.parquet import ParquetTable, RowGroupSource, read_footers, task_rows
 from holdfast.pipeline.match.result_columns import result_columns, warnings_of
 from holdfast.pipeline.match.small_tables import NeedsSparkError, event_files_of, subscription_rows
 from holdfast.pipeline.match.subscriptions_table import Subscriptions, parsed, rejected_table
@@ -23,7 +23,6 @@ from holdfast.pipeline.result_folder import ResultDraft
 from holdfast.pipeline.tables.results import Place, draft_for
 
 EVENTS_MAX = 1_000_000  # about a second's work, and Spark takes longer to start
-_ONE_TASK = pa.record_batch({"id": [0]})  # the number of the task that has all row groups
 
 
 @dataclass(frozen=True)
@@ -74,21 +73,22 @@ class EmbeddedMatch:
         keys, kept = result_columns(table.types, self.key, self.keep)
         types = {name: table.carried_type(name) for name in (*keys, *kept)}
         numbered = not keys
-        source = RowGroupSource((tuple(table.groups),), mentioned, tuple(types.items()), numbered)
+        source = RowGroupSource(mentioned, tuple(types.items()), numbered)
+        all_groups = task_rows([table.groups]).to_batches()
         finder = HeldIndex(wanted.matcher())
         id_type = pa.int64() if wanted.has_integer_ids else pa.string()
         if self.counts:
             from holdfast.pipeline.match.counting import CountSink  # noqa: PLC0415 - compiled, and not always needed
 
             schema = pa.schema([("subscription", id_type), ("events", pa.int64())])
-            counted = pa.Table.from_batches(Task(source, finder, CountSink(id_type))([_ONE_TASK]), schema)
+            counted = pa.Table.from_batches(Task(source, finder, CountSink(id_type))(all_groups), schema)
             folder.write("counts", counted)
             return sum(counted["events"].to_pylist())
         place = folder.table("matches")
         attempts = place.with_name("_attempts matches")
         attempts.mkdir()
         task = WriteTask(source, finder, str(attempts), len(keys) or 1, numbered)
-        written = [Written(**row) for batch in task([_ONE_TASK]) for row in batch.to_pylist()]
+        written = [Written(**row) for batch in task(all_groups) for row in batch.to_pylist()]
         before = [(name, types[name]) for name in keys] or [("row", pa.int64())]
         columns = [*before, ("subscription", id_type), *((name, types[name]) for name in kept)]
         settle(attempts, place, written, pa.schema(columns))

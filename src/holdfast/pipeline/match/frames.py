@@ -1,7 +1,7 @@
 """Which subscription wants which event, for whole tables: the matcher as a Spark job.
 
-The subscriptions are compiled once, on the driver, into one index file that every worker maps; events stay where they
-are and pass through the index batch by batch. Nothing is shuffled, so a key that a third of all events share costs
+The subscriptions are compiled once, by a task, into one index file that every worker maps; events stay where they are
+and pass through the index batch by batch. Nothing is shuffled, so a key that a third of all events share costs
 nothing extra. What becomes of the pairs is the caller's choice: rows of a DataFrame (here), counts, or files that the
 tasks write themselves (`job`).
 """
@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from holdfast.pipeline.match import event_columns, event_files, parquet
 from holdfast.pipeline.match.compile import INDEX_BYTES_MAX, Compiled, compile_subscriptions
 from holdfast.pipeline.match.counting import CountSink
+from holdfast.pipeline.match.footers import footers
 from holdfast.pipeline.match.result_columns import result_columns, warnings_of
 from holdfast.pipeline.match.subscription_versions import newest_table
 from holdfast.pipeline.match.tasks import BatchSource, RowSink, Sink, Source, Task
@@ -27,7 +28,7 @@ from holdfast.pipeline.session import session
 
 Table = DataFrame | str | PathLike[str]
 _COUNTS_MAX = 2_000_000  # one for each task and subscription, collected to the driver: some 50 MB
-_CORES_UNKNOWN = 8  # Spark Connect does not tell; a few tasks too many cost less than idle cores
+_CORES_UNKNOWN = 8  # a few tasks too many cost less than idle cores
 
 
 def match(
@@ -128,7 +129,7 @@ def prepare(
     files = [] if event_files.is_remote(path) else event_files.files_of(path)
     form = form or event_files.format_of(path, files)
     if form == "parquet" and files and schema is None and not event_files.name_columns(path, files):
-        return over_row_groups(spark, parquet.read_footers(files), compiled, key, keep)
+        return over_row_groups(spark, footers(spark, files), compiled, key, keep)
     return over_frame(event_files.frame(spark, path, form, schema), compiled, key, keep)
 
 
@@ -166,11 +167,14 @@ def over_row_groups(
     kinds = table.kinds_of(compiled.attributes)
     keys, kept = result_columns(table.types, key, keep)
     types = {name: table.carried_type(name) for name in (*keys, *kept)}
-    tasks = parquet.shared_out(table.groups, _cores(spark))
-    source = parquet.RowGroupSource(tuple(map(tuple, tasks)), tuple(kinds), tuple(types.items()), numbered=not keys)
+    cores = _cores(spark)
+    tasks = parquet.shared_out(table.groups, cores or _CORES_UNKNOWN)
+    source = parquet.RowGroupSource(tuple(kinds), tuple(types.items()), numbered=not keys)
     before = [(name, from_arrow_type(types[name])) for name in keys] or [("row", T.LongType())]
     after = [(name, from_arrow_type(types[name])) for name in kept]
-    inputs = spark.range(0, len(tasks), 1, len(tasks))  # task n is handed the number n
+    inputs = spark.createDataFrame(parquet.task_rows(tasks))
+    if cores is None or len(tasks) > cores:  # of fewer rows than cores, Spark hands one to each anyway
+        inputs = inputs.repartitionByRange(len(tasks), "task")
     result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
     return MatchPlan(
         inputs,
@@ -183,11 +187,12 @@ def over_row_groups(
     )
 
 
-def _cores(spark: SparkSession) -> int:
+def _cores(spark: SparkSession) -> int | None:
+    """None through Spark Connect, which does not tell."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except PySparkException:
-        return _CORES_UNKNOWN
+        return None
 
 
 def _id_type(compiled: Compiled) -> pa.DataType:

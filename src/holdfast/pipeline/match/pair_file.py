@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from holdfast.pipeline.match.parquet_parts import (
     MAGIC,
-    Chunk,
-    Column,
-    Page,
+    ColumnChunk,
+    FileColumn,
+    PageSize,
     data_page,
     dictionary_page,
     footer,
@@ -40,7 +40,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class _Packed(NamedTuple):
-    about: Page
+    about: PageSize
     data: pa.Buffer
 
 
@@ -65,7 +65,7 @@ class PairFile:
         self._columns = _columns(first, keys, numbered)
         self._keys = keys
         self._codec = pa.Codec("zstd", compression_level=1)
-        self._groups: list[list[Chunk]] = []
+        self._groups: list[list[ColumnChunk]] = []
         self._ids = _Ids(first.subscriptions.dictionary, self._codec)
         self._events: list[pa.RecordBatch] = []
         self._lengths: list[Numbers] = []
@@ -109,7 +109,7 @@ class PairFile:
         self._events, self._lengths = [], []
         self._rows = self._bytes = 0
 
-    def _of_events(self, column: Column, found: pa.ChunkedArray, lengths: Numbers) -> _Content:
+    def _of_events(self, column: FileColumn, found: pa.ChunkedArray, lengths: Numbers) -> _Content:
         values = found.combine_chunks().dictionary_encode()
         known = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         numbers = pc.fill_null(values.indices, 0).to_numpy()
@@ -126,7 +126,7 @@ class PairFile:
             greatest,
         )
 
-    def _put(self, content: _Content) -> Chunk:
+    def _put(self, content: _Content) -> ColumnChunk:
         start, raw = self._at, 0
         first_data = start
         for at, (head, (about, data)) in enumerate(_heads(content)):
@@ -137,7 +137,7 @@ class PairFile:
             raw += len(head) + about.raw
             self._at += len(head) + about.packed
         values = sum(about.values for about, _ in content.pages)
-        return Chunk(start, first_data, raw, self._at - start, values, *content[2:])
+        return ColumnChunk(start, first_data, raw, self._at - start, values, *content[2:])
 
 
 class _Ids:
@@ -200,18 +200,18 @@ class _Ids:
 
 def _packed(codec: pa.Codec, values: int, raw: Bytes | bytes) -> _Packed:
     data = codec.compress(pa.py_buffer(raw))
-    return _Packed(Page(values, len(raw), data.size), data)
+    return _Packed(PageSize(values, len(raw), data.size), data)
 
 
-def _columns(first: Found, keys: int, numbered: bool) -> list[Column]:
+def _columns(first: Found, keys: int, numbered: bool) -> list[FileColumn]:
     found = []
     for at, field in enumerate(first.carried.schema):
         kind = kind_of(field.type)
         assert kind is not None, field
-        found.append(Column(field.name, kind, nullable=at > 0 or not numbered))
+        found.append(FileColumn(field.name, kind, nullable=at > 0 or not numbered))
     ids = kind_of(first.subscriptions.type.value_type)
     assert ids is not None
-    return [*found[:keys], Column("subscription", ids, nullable=False), *found[keys:]]
+    return [*found[:keys], FileColumn("subscription", ids, nullable=False), *found[keys:]]
 
 
 def _heads(content: _Content) -> Iterator[tuple[bytes, _Packed]]:

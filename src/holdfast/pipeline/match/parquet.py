@@ -5,8 +5,9 @@ run. Columns that conditions mention keep each file's own type; columns to repea
 """
 
 import heapq
+import pickle
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -69,22 +70,39 @@ class ParquetTable(NamedTuple):
         return _for_spark(common)
 
 
+class Footer(NamedTuple):
+    """What one file says of itself."""
+
+    path: Path
+    types: list[tuple[str, pa.DataType]]
+    rows: list[int]  # of each row group
+
+
+def read_footer(path: Path) -> Footer:
+    try:
+        metadata = pq.read_metadata(path)
+        schema = flat_schema(metadata.schema.to_arrow_schema())
+    except (pa.ArrowException, OSError) as problem:
+        raise InputError(f"{path}: not a Parquet file, or a damaged one ({problem})") from None
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    return Footer(path, [(field.name, field.type) for field in schema], rows)
+
+
 def read_footers(files: Sequence[Path]) -> ParquetTable:
+    return one_table(map(read_footer, files))
+
+
+def one_table(footers: Iterable[Footer]) -> ParquetTable:
+    """Rows are numbered through, in the order of the files."""
     groups: list[RowGroup] = []
     types: dict[str, list[tuple[str, pa.DataType]]] = {}
     first_row = 0
-    for path in files:
-        try:
-            metadata = pq.read_metadata(path)
-            schema = flat_schema(metadata.schema.to_arrow_schema())
-        except (pa.ArrowException, OSError) as problem:
-            raise InputError(f"{path}: not a Parquet file, or a damaged one ({problem})") from None
-        for field in schema:
-            known = types.setdefault(field.name, [])
-            if all(kind != field.type for _, kind in known):
-                known.append((path.name, field.type))
-        for number in range(metadata.num_row_groups):
-            rows = metadata.row_group(number).num_rows
+    for path, columns, sizes in footers:
+        for name, found in columns:
+            known = types.setdefault(name, [])
+            if all(kind != found for _, kind in known):
+                known.append((path.name, found))
+        for number, rows in enumerate(sizes):
             groups.append(RowGroup(str(path.absolute()), number, first_row, rows))
             first_row += rows
     return ParquetTable(types, groups)
@@ -161,19 +179,24 @@ def shared_out(groups: Sequence[RowGroup], cores: int) -> list[list[RowGroup]]:
     return [sorted(each, key=lambda group: group.first_row) for each in tasks if each] or [[]]
 
 
+def task_rows(tasks: Sequence[Sequence[RowGroup]]) -> pa.Table:
+    """What each task is handed: its row groups, and nobody else's."""
+    packed = pa.array([pickle.dumps(list(each)) for each in tasks], pa.binary())
+    return pa.table({"task": pa.array(range(len(tasks)), pa.int32()), "groups": packed})
+
+
 @dataclass(frozen=True)
 class RowGroupSource:
-    """A task's number comes in, the events of its row groups come out."""
+    """Rows of `task_rows` come in, the events of their row groups come out."""
 
-    tasks: tuple[tuple[RowGroup, ...], ...]
     mentioned: tuple[str, ...]
     carried: tuple[tuple[str, pa.DataType], ...]
     numbered: bool  # whether the row's number goes first among the carried columns
 
     def __call__(self, batches: Batches) -> Blocks:
         for batch in batches:
-            for task in batch.column(0).to_pylist():
-                for group in self.tasks[task]:
+            for groups in batch.column("groups").to_pylist():
+                for group in pickle.loads(groups):
                     yield from self._read(group)
 
     def _read(self, group: RowGroup) -> Blocks:

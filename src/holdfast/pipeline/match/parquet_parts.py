@@ -21,7 +21,7 @@ _REQUIRED, _OPTIONAL = 0, 1
 _Field = tuple[int, int, bytes]  # number, type, value
 
 
-class Kind(NamedTuple):
+class ColumnType(NamedTuple):
     """A column's type: how its values are stored, and what they mean."""
 
     physical: int
@@ -29,13 +29,13 @@ class Kind(NamedTuple):
     logical: bytes | None = None
 
 
-class Column(NamedTuple):
+class FileColumn(NamedTuple):
     name: str
-    kind: Kind
+    kind: ColumnType
     nullable: bool
 
 
-class Chunk(NamedTuple):
+class ColumnChunk(NamedTuple):
     """The pages of a column in one row group, where they stand in the file, and what they hold."""
 
     start: int
@@ -48,22 +48,22 @@ class Chunk(NamedTuple):
     greatest: bytes | None
 
 
-class Page(NamedTuple):
+class PageSize(NamedTuple):
     values: int
     raw: int  # bytes before compression
     packed: int
 
 
-def dictionary_page(page: Page) -> bytes:
+def dictionary_page(page: PageSize) -> bytes:
     return _page(_DICTIONARY_PAGE, page, (7, _STRUCT, _struct(_i32(1, page.values), _i32(2, _PLAIN))))
 
 
-def data_page(page: Page) -> bytes:
+def data_page(page: PageSize) -> bytes:
     about = _struct(_i32(1, page.values), _i32(2, _RLE_DICTIONARY), _i32(3, _RLE), _i32(4, _RLE))
     return _page(_DATA_PAGE, page, (5, _STRUCT, about))
 
 
-def footer(columns: Sequence[Column], groups: Sequence[Sequence[Chunk]]) -> bytes:
+def footer(columns: Sequence[FileColumn], groups: Sequence[Sequence[ColumnChunk]]) -> bytes:
     """Everything behind the last page."""
     rows = [group[0].values for group in groups]
     schema = [_struct((4, _BINARY, _text("schema")), _i32(5, len(columns))), *map(_element, columns)]
@@ -79,18 +79,18 @@ def footer(columns: Sequence[Column], groups: Sequence[Sequence[Chunk]]) -> byte
     return about + len(about).to_bytes(4, "little") + MAGIC
 
 
-def kind_of(kind: pa.DataType) -> Kind | None:
+def kind_of(kind: pa.DataType) -> ColumnType | None:
     """None for a type that is not written here."""
     if pa.types.is_timestamp(kind):
         return _TIMES[kind.tz is not None] if kind.unit == "us" else None
     return _KINDS.get(kind)
 
 
-def _page(kind: int, page: Page, about: _Field) -> bytes:
+def _page(kind: int, page: PageSize, about: _Field) -> bytes:
     return _struct(_i32(1, kind), _i32(2, page.raw), _i32(3, page.packed), about)
 
 
-def _element(column: Column) -> bytes:
+def _element(column: FileColumn) -> bytes:
     physical, converted, logical = column.kind
     fields = [
         _i32(1, physical),
@@ -104,7 +104,7 @@ def _element(column: Column) -> bytes:
     return _struct(*fields)
 
 
-def _group(columns: Sequence[Column], chunks: Sequence[Chunk]) -> bytes:
+def _group(columns: Sequence[FileColumn], chunks: Sequence[ColumnChunk]) -> bytes:
     return _struct(
         _list(1, _STRUCT, [_chunk(*each) for each in zip(columns, chunks, strict=True)]),
         _i64(2, sum(each.raw for each in chunks)),
@@ -112,7 +112,7 @@ def _group(columns: Sequence[Column], chunks: Sequence[Chunk]) -> bytes:
     )
 
 
-def _chunk(column: Column, chunk: Chunk) -> bytes:
+def _chunk(column: FileColumn, chunk: ColumnChunk) -> bytes:
     statistics = [_i64(3, chunk.nulls)]
     if chunk.least is not None and chunk.greatest is not None:
         statistics += [(5, _BINARY, _bytes(chunk.greatest)), (6, _BINARY, _bytes(chunk.least))]
@@ -178,7 +178,7 @@ _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES = 1, 2, 4, 5, 6
 _UTF8, _DATE, _MICROS, _INT_8, _INT_16 = 0, 6, 10, 15, 16
 _MICROS_UNIT = _struct((2, _STRUCT, _struct()))
 _TIMES = {
-    is_utc: Kind(
+    is_utc: ColumnType(
         _INT64,
         _MICROS if is_utc else None,
         _struct((8, _STRUCT, _struct((1, _TRUE if is_utc else _FALSE, b""), (2, _STRUCT, _MICROS_UNIT)))),
@@ -186,14 +186,14 @@ _TIMES = {
     for is_utc in (True, False)
 }
 _KINDS = {
-    pa.int8(): Kind(_INT32, _INT_8),
-    pa.int16(): Kind(_INT32, _INT_16),
-    pa.int32(): Kind(_INT32),
-    pa.int64(): Kind(_INT64),
-    pa.float32(): Kind(_FLOAT),
-    pa.float64(): Kind(_DOUBLE),
-    pa.date32(): Kind(_INT32, _DATE),
-    pa.string(): Kind(_BYTES, _UTF8),
-    pa.large_string(): Kind(_BYTES, _UTF8),
-    pa.binary(): Kind(_BYTES),
+    pa.int8(): ColumnType(_INT32, _INT_8),
+    pa.int16(): ColumnType(_INT32, _INT_16),
+    pa.int32(): ColumnType(_INT32),
+    pa.int64(): ColumnType(_INT64),
+    pa.float32(): ColumnType(_FLOAT),
+    pa.float64(): ColumnType(_DOUBLE),
+    pa.date32(): ColumnType(_INT32, _DATE),
+    pa.string(): ColumnType(_BYTES, _UTF8),
+    pa.large_string(): ColumnType(_BYTES, _UTF8),
+    pa.binary(): ColumnType(_BYTES),
 }
