@@ -105,6 +105,16 @@ async def test_a_broker_is_killed_and_replaced_and_what_is_published_arrives() -
 
 
 @live
+async def test_what_several_try_at_one_broker_at_once_is_done_for_all_of_them() -> None:
+    async with running() as (page, run):
+        wanted = [page.ask("act/subscribe", broker="west", condition=f"mine = {each}") for each in range(5)]
+        subscribed = await asyncio.gather(*wanted)
+        assert len({each["id"] for each in subscribed}) == 5
+        await page.ask("act/publish", broker="west", event={"mine": 3})
+        await until(lambda: any(each["attributes"].get("mine") == 3 for each in page.entries["tried"]["arrivals"]))
+
+
+@live
 async def test_a_link_is_broken_and_mended_and_nobody_acts_without_act() -> None:
     async with running() as (page, run):
         await until(lambda: page.state("hub") == "up")

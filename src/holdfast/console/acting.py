@@ -3,6 +3,7 @@
 Clients of the console are clients of the run, so that its books and its trace know of all that they do.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +30,7 @@ class RunActs:
         self._board = board
         self._streams = streams
         self._clients: dict[str, str] = {}  # broker -> our client there
+        self._joining = asyncio.Lock()  # so that of two who need it first, one waits for the other
         self._subscriptions: dict[str, dict[str, Any]] = {}  # by id
         self._arrivals: deque[dict[str, Any]] = deque(maxlen=_ARRIVALS_MAX)
         self._seen: set[tuple[str, int, str]] = set()
@@ -46,10 +48,11 @@ class RunActs:
 
     async def _client(self, broker: str) -> str:
         """Ours at this broker; it comes when it is first needed."""
-        if broker not in self._clients:
-            spec = ClientSpec(f"{_PREFIX}{broker}", broker, advertisements=("TRUE",))
-            await self._live.join(spec)
-            self._clients[broker] = spec.id
+        async with self._joining:
+            if broker not in self._clients:
+                spec = ClientSpec(f"{_PREFIX}{broker}", broker, advertisements=("TRUE",))
+                await self._live.join(spec)
+                self._clients[broker] = spec.id
         return self._clients[broker]
 
     def _broker(self, given: Mapping[str, Any], running: bool = True) -> str:
