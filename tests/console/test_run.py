@@ -106,7 +106,7 @@ async def test_a_broker_is_killed_and_replaced_and_what_is_published_arrives() -
 
 @live
 async def test_what_several_try_at_one_broker_at_once_is_done_for_all_of_them() -> None:
-    async with running() as (page, run):
+    async with running() as (page, _):
         wanted = [page.ask("act/subscribe", broker="west", condition=f"mine = {each}") for each in range(5)]
         subscribed = await asyncio.gather(*wanted)
         assert len({each["id"] for each in subscribed}) == 5
