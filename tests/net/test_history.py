@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.model.errors import HoldfastWarning, InputError, MisuseError
+from holdfast.model.errors import HoldfastWarning, InputError, MisuseError, TransportError
 from holdfast.net.broker_history import BrokerHistory
 from holdfast.net.history_keeper import HistoryKeeper
 from holdfast.net.history_settings import HistorySettings
@@ -73,6 +73,18 @@ async def test_history_outlives_its_broker(tmp_path: Path, hops: str) -> None:
             async with holdfast.connect(broker.address) as client:
                 everything = client.subscribe("n > 0", since=3_600)
                 assert await numbers(everything, 10 * turn + 10) == list(range(1, 10 * turn + 11))
+
+
+@live
+async def test_a_folder_is_the_history_of_one_broker_at_a_time(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker:
+        await fill(broker.address, 1, 5)
+        with pytest.raises(InputError, match="another broker keeps its history there"):
+            await holdfast.Broker(history=tmp_path).__aenter__()
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(TransportError, match="in use"):
+        await holdfast.Broker(f"tcp://127.0.0.1:{taken.getsockname()[1]}", history=tmp_path).__aenter__()
+    async with holdfast.Broker(history=tmp_path) as broker, holdfast.connect(broker.address) as client:
+        assert await numbers(client.subscribe("n > 0", since=60), 5) == [1, 2, 3, 4, 5]
 
 
 @live

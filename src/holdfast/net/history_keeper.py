@@ -9,9 +9,12 @@ before the broker forgets it, so that a crash leaves no gap.
 """
 
 import asyncio
+import fcntl
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 
 from holdfast.language.covering import covers
 from holdfast.language.parser import parse
@@ -82,7 +85,12 @@ class HistoryKeeper:
         id_ = sha256(str(self._wanted).encode()).hexdigest()[:32]  # another condition is another history
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return History(folder, id_, self._settings.retention, self._clock.now_us())
+            self._lock = _locked(folder)
+            try:
+                return History(folder, id_, self._settings.retention, self._clock.now_us())
+            except BaseException:
+                os.close(self._lock)
+                raise
         except OSError as problem:
             raise InputError(f"{folder}: cannot keep history there: {problem.strerror}") from None
 
@@ -103,6 +111,7 @@ class HistoryKeeper:
             task.cancel()
         self._disk.close()
         self._history.close()
+        os.close(self._lock)
 
     def gauges(self) -> Gauges:
         log = self._history.log
@@ -208,6 +217,17 @@ class HistoryKeeper:
         while left and at > self._history.log.oldest:
             at, left = await self._disk.do(self._history.search_back, wanted, at, left)
         return at
+
+
+def _locked(folder: Path) -> int:
+    """Held for one broker at a time, until it is closed or the process ends."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(f"{folder}: another broker keeps its history there; give each broker its own") from None
+    return handle
 
 
 def _last_id(message: Body) -> tuple[str, int]:

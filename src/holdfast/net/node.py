@@ -138,10 +138,7 @@ class BrokerNode:
             async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
         except BaseException:
-            self._stop_listening()
-            self.driver.stop()
-            if self._committer is not None:
-                self._committer.abandon()
+            self.crash()
             raise
         if self.settings.directory is not None:
             self._directory = self.settings.directory()
