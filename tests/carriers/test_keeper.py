@@ -2,10 +2,12 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from holdfast.carriers import deputy as timing
+from holdfast.carriers import keeper as keeper_module
 from holdfast.carriers.bus_format import control_payload, read_untrusted
 from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.deputy import GRACE_US, SILENT_US, Deputy, Unanswered
@@ -22,7 +24,7 @@ from holdfast.protocol.recovery.control import (
     encoded,
     labels,
 )
-from holdfast.store.kept_events import KeptEvents
+from holdfast.store.kept_events import KeptEvents, NotWrittenError
 from tests.carriers.riding import RECOVERS, STRICT, client, numbers, taken
 from tests.carriers.test_stories import LANES, events, published
 
@@ -134,14 +136,69 @@ def test_a_damaged_row_counts_as_not_there_and_other_files_are_refused(tmp_path)
     store = KeptEvents(path, 100_000)
     store.add([publication(1), publication(2)])
     store.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE events SET body = zeroblob(10) WHERE seq = 1")
-    assert [each.seq for each in KeptEvents(path, 100_000).between("pub", 1, 2, 10)] == [2]
+    store = KeptEvents(path, 100_000)
+    assert [each.seq for each in store.between("pub", 1, 2, 10)] == [2]
+    with pytest.raises(InputError, match="another keeper is using this file"):
+        KeptEvents(path, 100_000)
+    store.close()
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as file:
         file.execute("CREATE TABLE mine (x)")
     with pytest.raises(InputError, match="something else"):
         KeptEvents(other, 1)
+
+
+def filled(store):
+    """A disk without room for another page, until this is called with False."""
+
+    def set_full(is_full):
+        (pages,) = store._file.execute("PRAGMA page_count").fetchone()
+        store._file.execute(f"PRAGMA max_page_count = {pages if is_full else 10**6}")
+
+    return set_full
+
+
+def test_a_store_on_a_full_disk_is_as_it_was_and_takes_more_when_there_is_room(tmp_path):
+    store = KeptEvents(tmp_path / "kept.db", 10**6)
+    store.add([publication(1)])
+    before, set_full = store.bytes, filled(store)
+    set_full(True)
+    many = [publication(seq) for seq in range(2, 2_000)]
+    for _ in range(2):
+        with pytest.raises(NotWrittenError, match="full"):
+            store.add(many)
+    assert (len(store), store.bytes) == (1, before)
+    set_full(False)
+    store.add(many)
+    assert len(store) == 1_999
+    store.close()
+
+
+def test_a_keeper_whose_disk_was_full_stores_what_came_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper_module, "_TRY_AGAIN_S", 0.01)
+
+    async def story():
+        bus, said = MemoryBus(), []
+        own = client(bus, "keeper", RECOVERS)
+        keeper = Keeper(own, "TRUE", tmp_path / "kept.db", 10**8, "plant", bus.connection, said.append)
+        await keeper.start()
+        set_full = filled(keeper._store)
+        set_full(True)
+        async with client(bus, "pub", RECOVERS) as pub:
+            await published(pub, events(2_000))
+            while not said:
+                await asyncio.sleep(0.01)
+            set_full(False)
+            while keeper.stored < 2_000:
+                await asyncio.sleep(0.01)
+            await pub.close(in_haste=True)
+        await keeper.stop()
+        return said
+
+    told, again = asyncio.run(story())
+    assert "full" in told and again == "stores events again"
 
 
 @pytest.mark.parametrize("lanes", ["", LANES], ids=["one", "lanes"])

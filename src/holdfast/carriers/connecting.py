@@ -1,6 +1,6 @@
 """`holdfast.connect`: a client of Holdfast's brokers, or of a bus, by the address."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,12 +127,21 @@ def bus_client(
     return BusClient(found, name, *own, first_seq=first_seq, signing=signing)
 
 
-def keeper_of(address: str, condition: str, store: Path, keep_bytes: int, space: str, lanes: str, body: Body) -> Keeper:
+def keeper_of(
+    address: str,
+    condition: str,
+    store: Path,
+    keep_bytes: int,
+    space: str,
+    lanes: str,
+    body: Body,
+    report: Callable[[str], None],
+) -> Keeper:
     """A keeper of the events that a condition describes on a bus; not started yet."""
     text = str(parsed_condition(condition))
     promises = Guarantees(RecoverySettings())
     client = bus_client([address], None, None, promises, space, lanes, body, Signing(keeps=True))
-    return Keeper(client, text, store, keep_bytes, space, carrier_of(bus_address(address)))
+    return Keeper(client, text, store, keep_bytes, space, carrier_of(bus_address(address)), report)
 
 
 def _roomier(guarantees: Guarantees) -> Guarantees:

@@ -34,11 +34,12 @@ from holdfast.protocol.recovery.control import (
     encoded,
     labels,
 )
-from holdfast.store.kept_events import KeptEvents
+from holdfast.store.kept_events import KeptEvents, NotWrittenError
 from holdfast.wire.codec import encode_message
 
 _STORED_AT_ONCE = 1_000  # events in one transaction
 _LOOK_S = 0.2
+_TRY_AGAIN_S = 1.0  # when the disk refuses a write
 _ANSWER_EVENTS = 4_096  # of one request: who asks for more asks again
 _MESSAGE_BYTES = 48_000  # of one message of the bus
 
@@ -52,8 +53,10 @@ class Keeper:
         bytes_max: int,
         space: str,
         new_carrier: Callable[[], BusCarrier],
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._client = client
+        self._report = report
         self._condition = condition
         self._store = KeptEvents(store, bytes_max)
         root = f"{RESERVED}{space}"
@@ -98,7 +101,7 @@ class Keeper:
     async def _keep(self, subscription: Subscription) -> None:
         while deliveries := await subscription.batch(_STORED_AT_ONCE):
             publications = [each.publication for each in deliveries if each.publication.record is not None]
-            await asyncio.to_thread(self._store.add, publications)
+            await self._add(publications)
             self.stored += len(publications)
             ends: dict[str, tuple[int, int]] = {}
             for each in publications:
@@ -107,6 +110,22 @@ class Keeper:
             for source, (first, last) in ends.items():
                 # A digest may have come before the first event was stored, when the deputy did not know its source.
                 self._deputy.on_kept(source, self._store.epoch(source), first, last, self._now_us())
+
+    async def _add(self, publications: list[Publication]) -> None:
+        """Until they are stored: while the disk is full, what comes waits in the client, and then at the bus."""
+        told = False
+        while True:
+            try:
+                await asyncio.to_thread(self._store.add, publications)
+            except NotWrittenError as problem:
+                if not told:
+                    self._report(f"cannot store events: {problem}; retrying")
+                told = True
+                await asyncio.sleep(_TRY_AGAIN_S)
+                continue
+            if told:
+                self._report("stores events again")
+            return
 
     # Hearing -------------------------------------------------------------------------------------
 
@@ -138,7 +157,8 @@ class Keeper:
         control, now_us = decode_untrusted(publication), self._now_us()
         if isinstance(control, Digest):
             self._deputy.on_digest(publication.source, control, now_us)
-            self._store.note_epoch(publication.source, control.epoch)
+            with suppress(NotWrittenError):  # the next digest says it again
+                self._store.note_epoch(publication.source, control.epoch)
         elif isinstance(control, Repair):
             self._deputy.on_answer(publication.source, now_us)
         elif isinstance(control, Request):

@@ -42,7 +42,9 @@ async def _serve(
 ) -> None:
     from holdfast.cli.connection_options import stopping
 
-    keeper = keeper_of(address, condition, store, keep_bytes, *bus)
+    keeper = keeper_of(
+        address, condition, store, keep_bytes, *bus, lambda text: typer.echo(f"keeper: {text}", err=True)
+    )
     with stopping() as stop:
         await keeper.start()
         _say(as_json, "ready", keeper)

@@ -1,16 +1,18 @@
 """Events of others on disk, by source and number, for whoever answers for them: one SQLite file, bounded by its bytes.
 
-What does not fit any more is dropped oldest first. A row whose checksum is wrong counts as not there.
+What does not fit any more is dropped oldest first. A row whose checksum is wrong counts as not there. One process uses
+the file at a time, because what it knows of its size would not be true otherwise.
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
-from holdfast.model.errors import InputError, PeerError
+from holdfast.model.errors import HoldfastError, InputError, PeerError
 from holdfast.model.messages import Deliver, Publication
 from holdfast.store.checksums import checksum
 from holdfast.wire.codec import decode_untrusted, encode
@@ -28,6 +30,10 @@ CREATE TABLE IF NOT EXISTS epochs (source TEXT PRIMARY KEY, epoch INTEGER NOT NU
 """
 
 
+class NotWrittenError(HoldfastError):
+    """The disk has refused a write, and the file is as it was before."""
+
+
 class KeptEvents:
     """May be used from several threads; each call has the file to itself."""
 
@@ -35,7 +41,8 @@ class KeptEvents:
         self._bytes_max = bytes_max
         self._lock = Lock()
         try:
-            self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._file = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             (application,) = self._file.execute("PRAGMA application_id").fetchone()
             (tables,) = self._file.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             if application not in (0, _APPLICATION) or (tables and not application):
@@ -45,11 +52,29 @@ class KeptEvents:
             self._file.execute("PRAGMA synchronous = NORMAL")
             self._file.executescript(_SCHEMA)
         except sqlite3.Error as problem:
+            if "locked" in str(problem):
+                raise InputError(f"{path}: another keeper is using this file; give each keeper its own") from None
             raise InputError(f"{path}: cannot be used as a store of events: {problem}") from None
         (self.bytes,) = self._file.execute("SELECT COALESCE(SUM(bytes), 0) FROM arrivals").fetchone()
 
     def close(self) -> None:
-        self._file.close()
+        with self._lock:
+            self._file.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction; a NotWrittenError when it cannot be written, and then nothing of it is."""
+        with self._lock:
+            before = self.bytes
+            try:
+                self._file.execute("BEGIN")
+                yield
+                self._file.execute("COMMIT")
+            except sqlite3.OperationalError as problem:
+                self.bytes = before
+                if self._file.in_transaction:
+                    self._file.execute("ROLLBACK")
+                raise NotWrittenError(str(problem)) from None
 
     def __len__(self) -> int:
         (count,) = self._file.execute("SELECT COUNT(*) FROM events").fetchone()
@@ -57,12 +82,10 @@ class KeptEvents:
 
     def add(self, publications: Iterable[Publication]) -> None:
         """In one transaction; an event that is there already stays as it is."""
-        with self._lock:
-            self._file.execute("BEGIN")
+        with self._writing():
             for each in publications:
                 self._add_one(each)
             self._drop_oldest()
-            self._file.execute("COMMIT")
 
     def _add_one(self, each: Publication) -> None:
         body = encode(Deliver(msgspec.structs.replace(each, record=b"")))
@@ -102,7 +125,7 @@ class KeptEvents:
         return found
 
     def note_epoch(self, source: str, epoch: int) -> None:
-        with self._lock:
+        with self._writing():
             self._file.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (source, epoch))
 
     def epoch(self, source: str) -> int:
