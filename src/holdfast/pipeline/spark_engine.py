@@ -32,9 +32,10 @@ class SparkEngine:
         return self.named(self.spark.sql(query))
 
     def keep(self, query: str) -> Relation:
-        frame = self.spark.sql(query).persist()
+        frame = self.spark.sql(query)
+        cut = _cut(frame)
         self._kept.append(frame)
-        return self.named(_cut(frame))
+        return self.named(cut)
 
     def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
         def portion(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,14 +100,17 @@ def plan_of(frame: DataFrame) -> str:
 
 
 def _cut(frame: DataFrame) -> DataFrame:
-    """The rows of a persisted frame without its history.
+    """The rows of a frame, kept, without its history.
 
     Spark would carry the plan of what it has kept into every query that reads it, only to find the rows there; with
-    the many steps of an audit, comparing plans takes longer than the work. Through Spark Connect it does.
+    the many steps of an audit, comparing plans takes longer than the work. A client of Spark Connect has no hand on the
+    plan, but may ask for a checkpoint; that is worked out at once, and again only from the start if an executor is
+    lost.
     """
     session = getattr(frame.sparkSession, "_jsparkSession", None)
     if session is None:
-        return frame
+        return frame.localCheckpoint()
+    frame.persist()
     java = frame._jdf
     rows = session.internalCreateDataFrame(java.queryExecution().toRdd(), java.schema(), False)
     return DataFrame(rows, frame.sparkSession)
