@@ -18,7 +18,7 @@ from typing import Any
 from bench.command import options, told
 from bench.results import load, machine, saved_at
 from holdfast.books.runs import Run
-from holdfast.model.messages import CopyProtocol
+from holdfast.model.replication_messages import CopyProtocol
 from holdfast.network.writing import to_toml
 from holdfast_papers.replication.model import Model, ReplicationSetting, ordering_degree, zipf
 

@@ -28,6 +28,7 @@ class NotingHost:
     def __init__(self, name: str, lab: "Lab") -> None:
         self.name = name
         self.on_gone: OnGone = lambda name: None
+        self.on_released: OnGone = lambda name: None
         self._lab = lab
 
     async def start(self, listen: Address) -> Address:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from holdfast.books.replication_promises import EventId, incomplete, unordered
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast_papers.replication.as_written import AsWritten, Reading
 from holdfast_papers.replication.cells import measure, models
 from holdfast_papers.replication.experiment import STUDY

@@ -3,7 +3,15 @@
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import CopyDone, Heartbeat, Neighbours, ReplicaRequest, Retired
+from holdfast.model.messages import (
+    Heartbeat,
+)
+from holdfast.model.replication_messages import (
+    CopyDone,
+    Neighbours,
+    ReplicaRequest,
+    Retired,
+)
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Received, ReplicaWanted, Wake
 from holdfast.protocol.parts import BrokerParts

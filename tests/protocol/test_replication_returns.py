@@ -6,7 +6,6 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import (
-    CopyDone,
     Delta,
     Heartbeat,
     Message,
@@ -14,6 +13,9 @@ from holdfast.model.messages import (
     Publication,
     Publish,
     Reachable,
+)
+from holdfast.model.replication_messages import (
+    CopyDone,
     ReplicaRequest,
     Retired,
 )

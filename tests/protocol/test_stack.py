@@ -12,6 +12,8 @@ from holdfast.model.messages import (
     LinkState,
     Publication,
     Publish,
+)
+from holdfast.model.replication_messages import (
     ReplicaRequest,
     Retired,
 )

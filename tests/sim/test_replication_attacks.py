@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.messages import CopyProtocol
+from holdfast.model.replication_messages import CopyProtocol
 from holdfast.protocol.effects import ReplicaWanted
 from holdfast.sim.simulator import Simulation
 from tests.sim.test_replication import COPYING, FAILS_S, network, ways

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.model.messages import CopyProtocol
+from holdfast.model.replication_messages import CopyProtocol
 from holdfast.network.load import parse_text
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import ReplicaWanted

@@ -8,7 +8,17 @@ import pytest
 
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.messages import Deliver, Delta, Detach, Heartbeat, Publication, Publish, ReplicaRequest
+from holdfast.model.messages import (
+    Deliver,
+    Delta,
+    Detach,
+    Heartbeat,
+    Publication,
+    Publish,
+)
+from holdfast.model.replication_messages import (
+    ReplicaRequest,
+)
 from holdfast.net.client import Client
 from holdfast.net.connecting import connect
 from holdfast.net.denials import Denial

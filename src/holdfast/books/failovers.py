@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from holdfast.model.incidents import REQUESTED
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 
 CRASHED, HUNG, SUSPECTED, READY, MOVED = "crash", "hang", "suspected", "replica_ready", "broker_lost"
+DIED = "replica_lost"  # of a relief replica: somebody noticed that it has died
 ALIVE = "alive"  # no incident: the node sent something, some of which was not lost, in the interval that began then
 _USES = {kind: use for use, kind in REQUESTED.items()}
 REQUESTED_KINDS = frozenset(_USES)
-MOMENTS = (CRASHED, HUNG, SUSPECTED, READY, MOVED, *_USES)
+MOMENTS = (CRASHED, HUNG, SUSPECTED, READY, MOVED, DIED, *_USES)
 
 
 class Moment(NamedTuple):
@@ -40,6 +41,15 @@ class Failover:
     noticed_us: int  # by the last of its neighbours
     asked_us: int  # when the replica's first request came
     ready_us: int | None
+    died_us: int | None = None  # the relief replica, beside the broker,
+    missed_us: int | None = None  # and when the last of its neighbours noticed
+
+    @property
+    def window_us(self) -> tuple[int, int] | None:
+        """From a death until it was noticed: what was sent to the dead broker in between is lost."""
+        if self.use == "failover":
+            return None if self.failed_us is None else (self.failed_us, self.noticed_us)
+        return None if self.died_us is None or self.missed_us is None else (self.died_us, self.missed_us)
 
     @property
     def promises_complete(self) -> bool:
@@ -50,8 +60,9 @@ class Failover:
         return self.use == "reordering" or (self.use == "failover" and self.copying != "incremental")
 
     def cost(self, published_us: int, transit_us: int) -> bool:
-        """Whether the failure may have taken an event that was published then and is so long on its way."""
-        return self.failed_us is not None and self.failed_us - transit_us <= published_us <= self.noticed_us
+        """Whether a death may have taken an event that was published then and is so long on its way."""
+        window_us = self.window_us
+        return window_us is not None and window_us[0] - transit_us <= published_us <= window_us[1]
 
 
 def failovers(moments: Iterable[Moment]) -> list[Failover]:
@@ -70,22 +81,29 @@ def _failover(faulty: str, replica: str, requests: list[Moment], rows: list[Mome
         doubt = each.node, SUSPECTED, faulty
         doubts = [row.time_us for row in rows if (row.node, row.kind, row.peer) == doubt]
         noticed_us.append(max((at for at in doubts if at <= each.time_us), default=each.time_us))
-    crashes = [at for node, at, kind, *_ in rows if (node, kind) == (faulty, CRASHED) and at <= max(noticed_us)]
     ready = [at for node, at, kind, *_ in rows if (node, kind) == (replica, READY)]
-    if not crashes:  # it hangs, or is cut off: it has failed since its last sign of life
-        last = (ALIVE, HUNG)
-        crashes = [at for node, at, kind, *_ in rows if node == faulty and kind in last and at <= min(noticed_us)]
-    failed_us = max(crashes, default=min(noticed_us)) if use == "failover" else None
+    missed_us = [row.time_us for row in rows if (row.kind, row.peer) == (DIED, replica)] if use != "failover" else []
     return Failover(
         faulty,
         replica,
         requests[0].copying,  # type: ignore[arg-type]
         use,
-        failed_us,
+        _failed_us(faulty, noticed_us, rows) if use == "failover" else None,
         max(noticed_us),
         requests[0].time_us,
         min(ready, default=None),
+        _failed_us(replica, missed_us, rows) if missed_us else None,
+        max(missed_us, default=None),
     )
+
+
+def _failed_us(broker: str, noticed_us: list[int], rows: list[Moment]) -> int:
+    """When a broker died, of which its neighbours noticed then."""
+    crashes = [at for node, at, kind, *_ in rows if (node, kind) == (broker, CRASHED) and at <= max(noticed_us)]
+    if not crashes:  # it hangs, or is cut off: it has failed since its last sign of life
+        last = (ALIVE, HUNG)
+        crashes = [at for node, at, kind, *_ in rows if node == broker and kind in last and at <= min(noticed_us)]
+    return max(crashes, default=min(noticed_us))
 
 
 def moved(moments: Iterable[Moment]) -> set[str]:

@@ -113,7 +113,8 @@ def _published(run: Run) -> list[dict[str, Any]]:
 
 
 def _signs_of_life(run: Run, moments: Iterable[Moment]) -> list[Moment]:
-    replaced = {moment.peer for moment in moments if moment.kind in REQUESTED_KINDS}
+    requests = [moment for moment in moments if moment.kind in REQUESTED_KINDS]
+    replaced = {name for moment in requests for name in (moment.peer, moment.other)}
     rows = run.table("messages").to_pylist() if replaced else []
     lived = [row for row in rows if row["node"] in replaced and row["sent"] > row["lost"]]
     return [Moment(row["node"], row["from_us"], ALIVE) for row in lived]
@@ -128,7 +129,8 @@ def _transit_us(rows: list[dict[str, Any]], published: Mapping[EventId, int], fo
     delays_us = [0]
     for each in found:
         for row in rows:
-            if each.failed_us is not None and each.failed_us - LATELY_US <= row["time_us"] <= each.failed_us:
+            died_us = None if each.window_us is None else each.window_us[0]
+            if died_us is not None and died_us - LATELY_US <= row["time_us"] <= died_us:
                 delays_us.append(row["time_us"] - published[row["source"], row["seq"]])
     return max(delays_us)
 

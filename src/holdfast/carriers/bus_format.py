@@ -13,7 +13,14 @@ from msgspec import Meta
 
 from holdfast.model.encoded import array_head
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Batch, Count, Deliver, Publication
+from holdfast.model.message_fields import (
+    Count,
+)
+from holdfast.model.messages import (
+    Batch,
+    Deliver,
+    Publication,
+)
 from holdfast.protocol.recovery.control import CONTROL_SEQ, distances, numbers
 from holdfast.wire.codec import DECODE_ERRORS, MESSAGES, VERSION, decode_frame_untrusted, encode_message
 

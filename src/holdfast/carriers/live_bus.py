@@ -42,6 +42,7 @@ class BusHost:
     def __init__(self, carrier: CarrierSettings, folder: Path) -> None:
         self.name = BUS
         self.on_gone: OnGone = lambda name: None
+        self.on_released: OnGone = lambda name: None
         self._address = carrier.address
         self._server: BusServer | None = None
         if carrier.address is None:

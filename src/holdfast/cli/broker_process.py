@@ -60,6 +60,7 @@ async def serve(settings: "NodeSettings", operation: Operation) -> None:
     node.driver.on_replica_wanted = wanted
     try:
         with stopping() as stop, _reloading(node, operation, journal) as started:
+            node.driver.on_replica_released = stop.set
             await node.start()
             started()
             await _work(node, operation, journal, stop)

@@ -17,7 +17,7 @@ from holdfast.cli.connection_options import (
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peer_of
 from holdfast.model.errors import InputError
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast.net.address import parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.protocol.replication.settings import ReplicationSettings

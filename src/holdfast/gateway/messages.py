@@ -15,7 +15,8 @@ from msgspec import Meta
 from holdfast.model import limits
 from holdfast.model.errors import PeerError
 from holdfast.model.event import odd_attribute
-from holdfast.model.messages import Condition, Count, NodeName
+from holdfast.model.message_fields import Count, NodeName
+from holdfast.model.messages import Condition
 from holdfast.store.logged import Logged, LoggedAttributes, LoggedPayload
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 

@@ -7,7 +7,7 @@ docs/incidents.md shows the same sentences, and adds what to do.
 
 from typing import Final
 
-from holdfast.model.messages import ReplicaUse
+from holdfast.model.replication_messages import ReplicaUse
 
 CONNECTIONS: Final = {
     "connected": "A neighbour has connected.",
@@ -98,7 +98,7 @@ STORES: Final = {
 REPLICATION: Final = {
     "suspected": "A neighbour takes a broker for failed and keeps events for its replica.",
     "suspect_returned": "A suspected broker answers again and gets the backlog.",
-    "overloaded": "The queue for a broker is so long that a replica is to share its load.",
+    "overloaded": "So many events wait for a broker, or so long, that one more replica is to share its load.",
     "replica_wanted": "Somebody is to start a replica.",
     "replica_started": "A replica has started.",
     "replica_not_needed": "No replica was started, because the broker answers.",
@@ -114,7 +114,11 @@ REPLICATION: Final = {
     "replaced": "A broker learned that a replica has taken over from it.",
     "replaced_broker_returned": "A broker that was replaced came back; it is told so and is no neighbour any more.",
     "replica_outdated": "A newer replica has taken over; the older one retires.",
-    "replica_lost": "A replica failed before it could take over.",
+    "replica_lost": "A replica failed before it could take over, or beside the broker that it relieved.",
+    "replica_draining": "No neighbour needs a relief replica any more; it asks them to send it nothing more.",
+    "replica_relieved": "A neighbour has had the last event of a relief replica, and forgets it.",
+    "replica_released": "A relief replica has passed on all that it had, and ends.",
+    "replica_ended": "A relief replica that was released has ended.",
     "neighbour_left_out": "A neighbour did not answer the replica, which goes on without it.",
     "replication_failed": "No neighbour answered the replica; it begins anew.",
     "no_replica": "Nobody started a replica in time.",

@@ -19,6 +19,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from holdfast.model import hash_tree, limits
+from holdfast.model.message_fields import Count, Digest, NodeName, NodeNames
+from holdfast.model.replication_messages import ReplicationMessage
 
 if TYPE_CHECKING:
     Element = bool | int | float | str | datetime | None
@@ -28,12 +30,8 @@ else:
     Element = bool | int | float | str | None
     AttributeValue = Element | Annotated[list[Element], Meta(max_length=limits.LIST_ELEMENTS_MAX)]
 
-NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
-NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]
 Condition = Annotated[str, Meta(max_length=limits.CONDITION_CHARACTERS_MAX)]
 Conditions = Annotated[tuple[Condition, ...], Meta(max_length=limits.CONDITIONS_MAX)]
-Count = Annotated[int, Meta(ge=0, le=limits.TIME_US_MAX)]  # numbers that count up, and times
-Digest = Annotated[int, Meta(ge=0)]  # 64 bits, which is what the wire holds
 Hops = Annotated[int, Meta(ge=0, le=limits.HOPS_MAX)]
 Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "replica"]
 Table = Literal["subscriptions", "advertisements"]
@@ -427,71 +425,6 @@ class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):
 class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
     """I am here: to neighbours that watch each other closely."""
 
-
-# Replication of a broker, while it lasts: between a replica and the neighbours of the broker that it stands for.
-
-CopyProtocol = Literal["basic", "synchronous", "incremental", "ordered"]  # when events take the new way, and how
-ReplicaUse = Literal["failover", "scheduling", "reordering"]  # instead of the faulty broker, or beside it
-
-
-class ReplicaRequest(msgspec.Struct, frozen=True, array_like=True, tag="rrq"):
-    """I stand in for this broker: tell me your tables, but nothing that you have from it."""
-
-    epoch: Count  # when the replica began: a later attempt has a higher one
-    faulty: NodeName
-    copying: CopyProtocol
-    use: ReplicaUse
-
-
-class LastAdvertisement(msgspec.Struct, frozen=True, array_like=True, tag="lad"):
-    """I have told you all advertisements: this is what you should have of them."""
-
-    epoch: Count
-    digest: Digest
-
-
-class LastSubscription(msgspec.Struct, frozen=True, array_like=True, tag="lsu"):
-    """I have told you all subscriptions that meet the advertisements I have of you, of which this is the digest."""
-
-    epoch: Count
-    answers: Digest  # the digest of the advertisements that it answers
-    digest: Digest
-
-
-class CopyOpen(msgspec.Struct, frozen=True, array_like=True, tag="rop"):
-    """The replica has all advertisements and can send events to every neighbour, in their order."""
-
-    epoch: Count
-
-
-class CopyDone(msgspec.Struct, frozen=True, array_like=True, tag="rdn"):
-    """The replica has all tables: this is the digest of the subscriptions that it has told the receiver."""
-
-    epoch: Count
-    digest: Digest
-
-
-class HighWaterMarks(msgspec.Struct, frozen=True, array_like=True, tag="mrk"):
-    """Of these sources, the sender has sent everything up to these numbers, here or by the other way."""
-
-    marks: Annotated[tuple[tuple[NodeName, Count], ...], Meta(max_length=limits.NODES_MAX)]
-    onwards: bool  # to be passed on to the receiver's other neighbours, and no further
-
-
-class Neighbours(msgspec.Struct, frozen=True, array_like=True, tag="nbs"):
-    """The brokers next to the sender: whom to ask when it has to be replaced."""
-
-    names: NodeNames
-
-
-class Retired(msgspec.Struct, frozen=True, array_like=True, tag="rtd"):
-    """This replica has taken your place."""
-
-    replica: NodeName
-
-
-_Copying = ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone
-ReplicationMessage = _Copying | HighWaterMarks | Neighbours | Retired
 
 _OfTables = Delta | Snapshot | TableRefused | Heartbeat | LinkState | Outage | Reachable | Detach
 _OfLinks = Numbered | NumberedOutage | Nack | HighestSent | Arrived | Handover | StoredAck | GivenUp | KeepAlive

@@ -18,9 +18,11 @@ from holdfast.model.messages import (
     NodeKind,
     Publication,
     Publish,
+    with_statement,
+)
+from holdfast.model.replication_messages import (
     ReplicaRequest,
     Retired,
-    with_statement,
 )
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -45,6 +47,7 @@ from holdfast.protocol.effects import (
     Picked,
     Published,
     Register,
+    ReplicaReleased,
     ReplicaWanted,
     Send,
     Wake,
@@ -104,6 +107,7 @@ class Driver:
         self.tallies: dict[str, Tally] | None = {} if tallied else None
         self.on_links: dict[str, Tally] = {}  # of what impaired links may lose, by neighbour; only where it is tallied
         self.on_replica_wanted: Callable[[ReplicaWanted], None] = lambda wanted: None  # whoever starts brokers
+        self.on_replica_released: Callable[[], None] = lambda: None  # and ends them
         self.on_register: Callable[[Register], None] = lambda register: None  # a directory outside
         self.on_handed_out: Callable[[HandedOut], None] = lambda handed_out: None  # who says what is done with
         self._clock = clock
@@ -268,6 +272,8 @@ class Driver:
                 self._deny(effect)
             elif type(effect) is ReplicaWanted:
                 self.on_replica_wanted(effect)
+            elif type(effect) is ReplicaReleased:
+                self.on_replica_released()
             elif type(effect) is Register:
                 self.on_register(effect)
             elif type(effect) is HandedOut:

@@ -76,7 +76,7 @@ class LiveRun:
         self.cut_links: set[frozenset[str]] = set()  # links that let nothing through
         self._stopping = False  # brokers that end now are not to be replaced
         self._roles: dict[str, Role] = {}  # of the replicas
-        self._replicas: dict[str, str] = {}  # broker -> its last replica
+        self._replicas: dict[str, str] = {}  # broker -> the last replica in its place
         self._clients: dict[str, Client] = {}
         self._homes: dict[str, str] = {}  # client -> its broker, or whose place that has taken
         self._participants: dict[str, Participant] = {}
@@ -118,7 +118,7 @@ class LiveRun:
 
     async def _start_broker(self, name: str) -> None:
         host = self._hosts[name] = self._new_host(name, self._roles.get(name), self.want)
-        host.on_gone = self._on_gone
+        host.on_gone, host.on_released = self._on_gone, self._on_released
         again = self._addresses.get(name)  # a broker that restarts takes the same port
         self._addresses[name] = await host.start(again or self._listen_address(name))
 
@@ -161,7 +161,7 @@ class LiveRun:
 
     @property
     def standing(self) -> dict[str, str]:
-        """Brokers with a replica, and the latest of each, be it on its way."""
+        """Brokers with a replica in their place, and the latest of each, be it on its way."""
         return dict(self._replicas)
 
     @property
@@ -286,11 +286,18 @@ class LiveRun:
         self._books.on_rows([incident_row(node, self._clock.now_us(), incident)])
 
     def want(self, wanted: ReplicaWanted) -> None:
-        """Start a replica as a process like the others, unless there is one already."""
-        latest = self._replicas.get(wanted.faulty)
-        if self._stopping or (latest is not None and latest not in self._down):
+        """Start a replica as a process like the others, unless there is one already that its neighbours do not know.
+
+        A relief replica that has died is not replaced: the broker beside it is there.
+        """
+        beside, relief = wanted.use != "failover", self._roles.get(wanted.faulty)
+        running = [role for name, role in self._roles.items() if name not in self._down]
+        alike = [each for each in running if each.faulty == wanted.faulty and (each.use != "failover") == beside]
+        if self._stopping or len(alike) > wanted.beside or (relief is not None and relief.use != "failover"):
             return
-        name = self._replicas[wanted.faulty] = f"{wanted.faulty}+{len(self._roles) + 1}"
+        name = f"{wanted.faulty}+{len(self._roles) + 1}"
+        if not beside:
+            self._replicas[wanted.faulty] = name
         self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
         self.note(name, Incident("replica_wanted", wanted.faulty))
         self._do(self._start_replica(name))
@@ -322,7 +329,7 @@ class LiveRun:
 
     def _standing_for(self, name: str) -> str:
         latest = self._replicas.get(name)
-        if latest is None or latest not in self._hosts or self._roles[latest].use != "failover":
+        if latest is None or latest not in self._hosts:
             return name
         return self._standing_for(latest)
 
@@ -407,9 +414,30 @@ class LiveRun:
             return
         self._down.add(name)
         self.note(name, Incident("crash"))
+        self._unlink_if_relief(name)
         for client, home in self._homes.items():
             if self._addresses.get(home) == self._addresses.get(name):
                 self.note(client, Incident("broker_lost", name))
+
+    def _on_released(self, name: str) -> None:
+        self._do(self._end_released(name))
+
+    async def _end_released(self, name: str) -> None:
+        """A relief replica that nobody needs any more, and that nobody is linked with."""
+        host = self._hosts[name]
+        if name in self._down:
+            return
+        await host.stop()
+        if isinstance(host, Member):
+            self._books.on_rows(host.take_rows())
+        self._down.add(name)
+        self._unlink_if_relief(name)
+        self.note(name, Incident("replica_ended"))
+
+    def _unlink_if_relief(self, name: str) -> None:
+        """A relief replica that is down does not come back: nobody is to wait for it."""
+        if name in self._roles and self._roles[name].use != "failover":
+            self._links = {ends: spec for ends, spec in self._links.items() if name not in ends}
 
     def hang(self, name: str) -> None:
         self._signal(name, "hang")

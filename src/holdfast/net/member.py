@@ -40,6 +40,7 @@ class MemberHandle(Protocol):
 
     name: str
     on_gone: OnGone  # it has ended, and nobody here has asked for that
+    on_released: OnGone  # it was a relief replica, and nobody needs it any more
 
     async def start(self, listen: Address) -> Address: ...
 
@@ -93,6 +94,7 @@ class Member:
         self.role = role
         self.on_wanted = on_wanted
         self.on_gone: OnGone = lambda name: None  # it ends when this process does
+        self.on_released: OnGone = lambda name: None
         self._network = network
         self._new_impairment = new_impairment
         self._clock = clock
@@ -126,6 +128,7 @@ class Member:
         )
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
         self.node.driver.on_replica_wanted = self.on_wanted
+        self.node.driver.on_replica_released = lambda: self.on_released(self.name)
         await self.node.start()
         await self._watch()
         return self.node.listening[0]

@@ -83,9 +83,13 @@ class ReplicaAsked(msgspec.Struct, frozen=True, tag=True):
     wanted: ReplicaWanted
 
 
+class ReplicaLeft(msgspec.Struct, frozen=True, tag=True):
+    """A relief replica that was released: it can be stopped."""
+
+
 _encode = msgspec.json.Encoder().encode
 _orders: msgspec.json.Decoder[NumberedCommand] = msgspec.json.Decoder(NumberedCommand)
-Report = CommandDone | ReportedRows | ReportedStatus | ReplicaAsked
+Report = CommandDone | ReportedRows | ReportedStatus | ReplicaAsked | ReplicaLeft
 _reports: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 
 
@@ -96,6 +100,7 @@ async def serve(member: Member) -> None:
     """Do what is ordered until standard input ends."""
     collector.own_process()
     member.on_wanted = lambda wanted: _write_report(ReplicaAsked(wanted))
+    member.on_released = lambda name: _write_report(ReplicaLeft())
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -159,6 +164,7 @@ class MemberProcess:
     ) -> None:
         self.name = name
         self.on_gone: OnGone = lambda name: None
+        self.on_released: OnGone = lambda name: None
         self._status: dict[str, Any] | None = None  # its last, a second old at most while it runs
         self._is_ending = False  # we have asked for it
         self._on_wanted = on_wanted
@@ -265,6 +271,8 @@ class MemberProcess:
                     self._status = report.status
                 elif isinstance(report, ReplicaAsked):
                     self._on_wanted(report.wanted)
+                elif isinstance(report, ReplicaLeft):
+                    self.on_released(self.name)
                 else:
                     self._finish(report)
         finally:

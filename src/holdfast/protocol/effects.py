@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.messages import AttributeValue, Batch, CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Via
+from holdfast.model.messages import AttributeValue, Batch, Message, NodeKind, Publication, Via
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast.protocol.store_changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
@@ -272,6 +273,11 @@ class ReplicaWanted(msgspec.Struct, frozen=True):
     neighbours: tuple[str, ...]
     copying: CopyProtocol
     use: ReplicaUse
+    beside: int = 0  # relief replicas of it that we know of: one more is wanted
+
+
+class ReplicaReleased(msgspec.Struct, frozen=True):
+    """We were a relief replica, and nobody needs us any more: end us."""
 
 
 class Register(msgspec.Struct, frozen=True):
@@ -295,5 +301,6 @@ Effect = (
     | HandedOut
     | Persist
     | ReplicaWanted
+    | ReplicaReleased
     | Register
 )

@@ -81,9 +81,16 @@ class Interests:
         """Condition -> the neighbours that want it, one bit each; neighbour -> its bit."""
         return self._wanted, self._bits
 
-    def wanted_apart_from(self, condition: str, neighbour: str, twin: str) -> bool:
-        """Whether anybody but this neighbour, and who stands in its place, wants it."""
-        return bool(self._wanted.get(condition, 0) & ~(self._bits.get(neighbour, 0) | self._bits.get(twin, 0)))
+    def wants(self, neighbour: str) -> bool:
+        """Whether it wants anything."""
+        return neighbour in self._bits
+
+    def wanted_apart_from(self, condition: str, neighbours: Iterable[str]) -> bool:
+        """Whether anybody but these wants it."""
+        wanting = self._wanted.get(condition, 0)
+        for each in neighbours:
+            wanting &= ~self._bits.get(each, 0)
+        return wanting != 0
 
     def asking_for(self, condition: str) -> tuple[str, ...]:
         """The neighbours that want exactly this condition."""

@@ -81,7 +81,7 @@ class TreeRouter:
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
         self._ceased: dict[str, Ceased] = {}  # by neighbour
-        self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
+        self._places: dict[str, dict[str, None]] = {}  # brokers that stand in one place: a faulty one and its replicas
         self.version = 0
 
     # Links ---------------------------------------------------------------------------------------
@@ -105,22 +105,37 @@ class TreeRouter:
         return effects + self._retell(conditions, [neighbour], now_us)
 
     def pair(self, one: str, other: str) -> None:
-        """These two stand in one place: neither is told, or sent, what came from the other."""
-        self.unpair(one)
+        """The other stands in the place of the one: none of a place is told, or sent, what came from another of it."""
         self.unpair(other)
-        self._twins[one], self._twins[other] = other, one
+        place = self._places.setdefault(one, {one: None})
+        place[other] = None
+        self._places[other] = place
         self._forget_splits()
 
     def unpair(self, name: str) -> None:
-        other = self._twins.pop(name, None)
-        if other is not None:
-            del self._twins[other]
-            self._forget_splits()
+        place = self._places.pop(name, {})
+        place.pop(name, None)
+        if len(place) == 1:
+            self._places.pop(next(iter(place)))
+        self._forget_splits()
+
+    def is_stood_for(self, one: str, by: str) -> bool:
+        """Whether nothing is missed without the one, because the other has told us all of it, or what covers it."""
+        wanted, bits = self._interests.table()
+        own, other = bits.get(one, 0), bits.get(by, 0)
+        alone = [condition for condition, wanting in wanted.items() if wanting & own and not wanting & other]
+        wider = [condition for condition, wanting in wanted.items() if wanting & other] if alone else []
+        covers = self._book.covers
+        return all(any(covers(wide, each) for wide in wider) for each in alone) and not any(
+            one in origins and by not in origins for origins in self._advertised.values()
+        )
+
+    def _place_of(self, neighbour: str) -> Iterable[str]:
+        return self._places.get(neighbour) or (neighbour,)
 
     def _from_elsewhere(self, origins: dict[str, None], neighbour: str) -> bool:
         """Whether anything but this neighbour, and who stands in its place, is among the origins."""
-        twin = self._twins.get(neighbour)
-        return len(origins) > (neighbour in origins) + (twin in origins)
+        return len(origins) > sum(each in origins for each in self._place_of(neighbour))
 
     def on_link_down(self, neighbour: str) -> None:
         self._forget_splits()
@@ -276,7 +291,7 @@ class TreeRouter:
         return [Send(name, versions) for versions in table.change(add, drop, now_us, self._chunk)]
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
-        if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):
+        if not self._interests.wanted_apart_from(condition, self._place_of(neighbour)):
             return False
         if not self._advertised_only:
             return True
@@ -305,6 +320,11 @@ class TreeRouter:
         return []
 
     # Events --------------------------------------------------------------------------------------
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients here want anything."""
+        return any(map(self._interests.wants, self._clients))
 
     def wanting(self, attributes: Attributes) -> tuple[str, ...]:
         """The neighbours that want this event."""
@@ -434,7 +454,7 @@ class TreeRouter:
         """Those who want an event that came from `sender`: brokers to send it on to, and clients."""
         if len(self._splits) >= _SPLITS_MAX:
             self._splits.clear()
-        behind = sender, self._twins.get(sender, sender)
+        behind = self._place_of(sender)
         gone = [name for name in self._ceased if name not in self._peers]
         here = [name for name in wanting if name not in gone]
         onwards = tuple([name for name in here if name not in self._clients and name not in behind])

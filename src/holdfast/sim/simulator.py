@@ -36,6 +36,7 @@ from holdfast.protocol.effects import (
     Persisted,
     PublishCall,
     Published,
+    ReplicaReleased,
     ReplicaWanted,
     Send,
     SubscribeCall,
@@ -299,11 +300,11 @@ class Simulation:
 
     # Crashes -------------------------------------------------------------------------------------
 
-    def crash(self, name: str) -> None:
+    def crash(self, name: str, noted: str = "crash") -> None:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
         dropped = self._topology.stop(self.hosts[name])
         self.flying -= sum(classify(message)[1] for message in dropped)
-        self.note(name, Incident("crash"))
+        self.note(name, Incident(noted))
 
     def restart(self, name: str) -> None:
         host = self.hosts[name]
@@ -382,8 +383,8 @@ class Simulation:
                 self._unicast.send(host, effect.to, effect.message)
             elif type(effect) is Published:
                 self._books.on_published(effect.publication, self.now_us)
-            elif type(effect) is ReplicaWanted:
-                self.provisioner.on_wanted(effect)
+            elif type(effect) is ReplicaWanted or type(effect) is ReplicaReleased:
+                self.provisioner.on_effect(host.name, effect)
             elif type(effect) is Lost:
                 self.note(host.name, lost_incident(effect))
             elif type(effect) is Persist:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import get_args
 
-from holdfast.model.messages import CopyProtocol
+from holdfast.model.replication_messages import CopyProtocol
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import PublishingWindow

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model import limits
-from holdfast.model.messages import Count, NodeName, Via
+from holdfast.model.message_fields import Count, NodeName
+from holdfast.model.messages import Via
 
 RECORD_BYTES_MAX = 8 * 2**20  # of one event in a log: an answer with one event must fit in a frame
 

@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from holdfast.model.errors import PeerError
 from holdfast.model.limits import CONDITION_CHARACTERS_MAX
-from holdfast.model.messages import Count, NodeKind, NodeName
+from holdfast.model.message_fields import Count, NodeName
+from holdfast.model.messages import NodeKind
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 TOKEN_CHARACTERS_MAX = 8_192  # what web servers take as a header

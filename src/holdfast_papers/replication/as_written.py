@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Literal
 
 from holdfast.books.replication_promises import EventId
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast_papers.replication.model import SOURCE, zipf
 
 _SIDES = ("s0", "s1")  # brokers with subscribers

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from holdfast.books.replication_promises import EventId, incomplete, unordered
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast_papers.models import Cell
 from holdfast_papers.replication.as_written import AsWritten, Reading
 from holdfast_papers.replication.model import Model, ReplicationSetting
+from holdfast_papers.replication.relief import RELIEVE, measure_relief
 from holdfast_papers.replication.table import ALIKE, PAPER, busy_setting, deliveries_of
 from holdfast_papers.study import Scale
 
@@ -70,6 +71,7 @@ def models(scale: Scale) -> Mapping[str, Sequence[Cell]]:
             for seed in seeds
         ],
         "congestion": list(_congestion(scale, seeds)),
+        "relief": [{"relief": name, "seed": seed} for name in RELIEVE for seed in seeds],
     }
 
 
@@ -108,6 +110,8 @@ def _congestion(scale: Scale, seeds: Sequence[int]) -> Iterator[Cell]:
 def measure(cell: Cell) -> dict[str, Any]:
     if cell.get("table"):
         return _broken(deliveries_of(busy_setting(cell["copying"], cell["use"], cell["seed"])))
+    if "relief" in cell:
+        return measure_relief(cell["relief"], cell["seed"])
     if "reading" in cell:
         deliveries = AsWritten(**cell).run()
         copies = max(len(events) / len(set(events)) for events in deliveries.values())

@@ -13,7 +13,14 @@ from functools import partial
 from itertools import accumulate
 from random import Random
 
-from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
+from holdfast.model.messages import (
+    Delta,
+    Message,
+)
+from holdfast.model.replication_messages import (
+    CopyProtocol,
+    ReplicaUse,
+)
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, ReplicaWanted
 from holdfast.protocol.replication.settings import ReplicationSettings

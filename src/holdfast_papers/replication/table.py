@@ -10,7 +10,7 @@ from random import Random
 from typing import get_args
 
 from holdfast.books.replication_promises import EventId, Witness, incomplete, unordered
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast_papers.replication.model import SOURCE, Model, ReplicationSetting, ServiceTimes
 
 PAPER: dict[

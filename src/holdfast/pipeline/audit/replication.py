@@ -75,7 +75,8 @@ def _moments(trace: Trace, run: str) -> list[Moment]:
 def _signs_of_life(trace: Trace, run: str, moments: Sequence[Moment]) -> list[Moment]:
     """When the brokers that were replaced sent something, second by second."""
     engine = trace.engine
-    replaced = {moment.peer for moment in moments if moment.kind in REQUESTED_KINDS and moment.peer}
+    requests = [moment for moment in moments if moment.kind in REQUESTED_KINDS]
+    replaced = {name for moment in requests for name in (moment.peer, moment.other) if name}
     nodes = engine.table(pa.table({"node": pa.array(sorted(replaced), pa.string())}))
     rows = engine.sql(f"""
         SELECT DISTINCT node, from_us FROM {trace.messages}
@@ -85,7 +86,7 @@ def _signs_of_life(trace: Trace, run: str, moments: Sequence[Moment]) -> list[Mo
 
 def _transit_us(own: Relation, found: Sequence[Failover]) -> int:
     """How long events took shortly before a failure: so long ago one may have left that was lost with the broker."""
-    failed_us = [each.failed_us for each in found if each.failed_us is not None]
+    failed_us = [each.window_us[0] for each in found if each.window_us is not None]
     lately = " OR ".join(f"arrived_us BETWEEN {at_us - LATELY_US} AND {at_us}" for at_us in failed_us)
     if not lately:
         return 0
@@ -96,9 +97,9 @@ def _transit_us(own: Relation, found: Sequence[Failover]) -> int:
 def _windows(found: Sequence[Failover], transit_us: int) -> dict[Failover, str]:
     """Of each broker that failed: whether an event was published so that it may have been lost with it."""
     return {
-        each: f"published_us BETWEEN {each.failed_us - transit_us} AND {each.noticed_us}"
+        each: f"published_us BETWEEN {each.window_us[0] - transit_us} AND {each.window_us[1]}"
         for each in found
-        if each.failed_us is not None
+        if each.window_us is not None
     }
 
 

@@ -16,7 +16,17 @@ from holdfast.language.subscription import subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.event import odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, CONDITION_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import AttributeValue, Count, NodeName, Publication, Publish, skew_of, with_skew
+from holdfast.model.message_fields import (
+    Count,
+    NodeName,
+)
+from holdfast.model.messages import (
+    AttributeValue,
+    Publication,
+    Publish,
+    skew_of,
+    with_skew,
+)
 from holdfast.protocol.groups.settings import GROUP_CHARACTERS_MAX, HANDED_MAX, HOMES
 from holdfast.protocol.recovery.control import CONTROL_SEQ, GROUP, KIND, OF, address_of
 

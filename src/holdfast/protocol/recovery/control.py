@@ -18,7 +18,8 @@ from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED, SIGNATURE, Attributes, odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import AttributeValue, Count, Publication, skew_of, with_skew
+from holdfast.model.message_fields import Count
+from holdfast.model.messages import AttributeValue, Publication, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about

@@ -5,7 +5,7 @@ Each broker tells its neighbours who its neighbours are, with every heartbeat, o
 by name, and the next when nothing comes of it.
 """
 
-from holdfast.model.messages import Neighbours
+from holdfast.model.replication_messages import Neighbours
 from holdfast.protocol.effects import Effect, Multicast, Register
 
 

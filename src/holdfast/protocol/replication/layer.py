@@ -5,34 +5,37 @@ neighbour, except that a faulty broker and its replica stand in one place: neith
 there is never a second or a circular way.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as settings_with
 from functools import partial
 from typing import get_args
 
 from msgspec.structs import replace
 
-from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import (
     Batch,
-    CopyDone,
-    CopyOpen,
     Delta,
     Detach,
     Heartbeat,
-    HighWaterMarks,
-    LastAdvertisement,
-    LastSubscription,
     Message,
-    Neighbours,
     Publish,
-    ReplicaRequest,
-    ReplicationMessage,
-    ReplicaUse,
-    Retired,
     Snapshot,
     Stamped,
     TableRefused,
+)
+from holdfast.model.replication_messages import (
+    CopyDone,
+    CopyOpen,
+    Echo,
+    EchoAnswer,
+    HighWaterMarks,
+    LastAdvertisement,
+    LastSubscription,
+    Neighbours,
+    Release,
+    ReplicaRequest,
+    ReplicationMessage,
+    Retired,
 )
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import (
@@ -53,14 +56,16 @@ from holdfast.protocol.hops.failure_detector import FailureDetector
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.replication.departure import Departure
 from holdfast.protocol.replication.directory import Directory, Successors
-from holdfast.protocol.replication.neighbour_failover import Failovers, NeighbourFailover
-from holdfast.protocol.replication.overload import QueueWatch
-from holdfast.protocol.replication.reordering import Reorderings
+from holdfast.protocol.replication.neighbour_failover import Failovers
+from holdfast.protocol.replication.relief import Relief
+from holdfast.protocol.replication.reliefs import Released, Reliefs
 from holdfast.protocol.replication.replica import copies_between
 from holdfast.protocol.replication.replica_session import ReplicaSession
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.replication.states import FailoverEvent, FailoverState
+from holdfast.protocol.replication.takeovers import Takeovers
 from holdfast.protocol.tree import TreeRouter
 
 _REPLICATION = get_args(ReplicationMessage)
@@ -83,21 +88,28 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         broker.judge = self._judge
         self._tree = tree
         self._book = parts.book
-        self._queue_length = parts.queue_length
         self._settings = settings
         self._failovers = Failovers(settings)
-        self._reorderings = Reorderings(settings)
         self._directory = Directory(parts.name, settings.directory is not None)
         self._retired = Successors(settings.retired_max)
-        self._settle_us = 2 * parts.settings.heartbeat_us  # until all have told a broker what they want
-        self._queues = QueueWatch(settings.relieve_queue)
+        known = self._failovers, self._directory, self._retired, parts.queue_length
+        self._reliefs = Reliefs(broker, tree, settings, *known, self._let_go)
+        self._reorderings = self._reliefs.reorderings
+        self._stalled_max = settings.patience_us // parts.settings.heartbeat_us
         # Heartbeats are the beats: watching costs no message.
         self._watch = FailureDetector(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
+        together = self._failovers, self._directory, self._retired, self._reliefs, self._watch
+        settle_us = 2 * parts.settings.heartbeat_us
+        self._takeovers = Takeovers(broker, tree, settings, *together, settle_us, self._on_replica_gone)
         self._copies = partial(copies_between, tree, broker)
         self._session: ReplicaSession | None = None
+        self._departure: Departure | None = None
         if role is not None:
             if role.use == "failover":
                 broker.outages.stand_for(role.faulty)
+            else:
+                beats_us = parts.settings.heartbeat_us, 2 * settings.retry_us
+                self._departure = Departure(role.faulty, parts.epoch, *beats_us)
             own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent
             self._session = ReplicaSession(*own)
 
@@ -109,7 +121,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             due_us = min(due_us, self._session.next_due_us() or due_us)
         for failover in self._failovers:
             due_us = min(due_us, failover.next_due_us() or due_us)
-        return due_us
+        return min(due_us, self._reliefs.next_due_us() or due_us)
 
     def gauges(self) -> Gauges:
         return {
@@ -157,7 +169,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._failovers or self._reorderings or self._is_copying)
+        return bool(self._failovers or self._reliefs or self._is_copying)
 
     @property
     def _is_copying(self) -> bool:
@@ -180,17 +192,21 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         if is_heartbeat_due:
             for name in [each for each in self._watch.names() if not self.inner.knows(each)]:
                 self._watch.end(name)
-            effects += self._announce() + self._look_at_queues()
+            effects += self._reliefs.on_heartbeat(self._stalled_max)
+            effects += self._announce() + self._reliefs.look(now_us) + self._depart(now_us)
         if self._session is not None:
             effects += self._session.on_timer(now_us)
         for failover in self._failovers:
             if failover.back_us is not None and now_us >= failover.back_us:
-                effects += self._resume(failover)
+                effects += self._takeovers.resume(failover)
             elif failover.patience_is_over(now_us):
-                effects += self._give_up(failover, now_us)
+                effects += self._takeovers.give_up(failover, now_us)
             else:
                 effects += failover.on_timer(now_us, self.neighbours_of)
-        return effects
+        for relief in self._reliefs:
+            if relief.state.copies:
+                relief.copy.on_timer(now_us)
+        return effects + self._reliefs.take_marks(now_us)
 
     def _announce(self) -> list[Effect]:
         """Who is next to us. A neighbour that waits for its replica is: whoever replaces us is to ask that one."""
@@ -203,16 +219,14 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             return []
         return [ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, "failover")]
 
-    def _look_at_queues(self) -> list[Effect]:
-        """Whoever has too much waiting for it gets a replica beside it."""
-        apart = self._failovers
-        brokers = [name for name in self.inner.brokers() if name not in apart and not apart.has_replica(name)]
-        use: ReplicaUse = "reordering" if self._settings.reorder else "scheduling"
-        effects: list[Effect] = []
-        for name in self._queues.look((each, self._queue_length(each)) for each in brokers):
-            wanted = ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use)
-            effects += [Incident("overloaded", name), wanted]
-        return effects
+    def _depart(self, now_us: int) -> list[Effect]:
+        if self._departure is None:
+            return []
+        is_free = not self._is_copying and not self._failovers and not self._reliefs
+        neighbours = [name for name, is_up in self.inner.brokers().items() if is_up or name in self._failovers]
+        if self._departure.is_leaving:  # there is nothing left that the successor of a dead neighbour could miss
+            neighbours = [name for name in neighbours if name not in self._failovers]
+        return self._departure.on_heartbeat(neighbours, is_free, now_us)
 
     # A neighbour fails ---------------------------------------------------------------------------
 
@@ -221,62 +235,26 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         replaceable = self.inner.kind_of(name) == "broker" and self._settings.replace
         if not (self._watch.gives_up(name, now_us) if replaceable else self.inner.lease_is_over(name, now_us)):
             return []
-        if self._failovers.has_replica(name):
+        if name in self._reliefs or self._failovers.has_replica(name):
             return [*self._on_replica_gone(name, now_us), *self.inner.expire(name, now_us)]
         if name in self._failovers:
-            return self._on_broker_gone(name, now_us)
-        return self._suspect(name, now_us, now_us) if replaceable else self.inner.expire(name, now_us)
+            return self._takeovers.on_broker_gone(name, now_us)
+        if replaceable:
+            return self._takeovers.suspect(name, now_us, now_us)
+        return [*self.inner.expire(name, now_us), *self._reliefs.leave_order(name)]
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
         kind = self.inner.kind_of(name)
         effects: list[Effect] = []
-        if self._failovers.has_replica(name):
+        if name in self._reliefs or self._failovers.has_replica(name):
             effects = self._on_replica_gone(name, now_us)
         elif kind is not None and name in self._failovers:
-            return self._on_broker_gone(name, now_us)
+            return self._takeovers.on_broker_gone(name, now_us)
         elif kind == "broker" and self._settings.replace and name not in self._retired:
-            return self._suspect(name, now_us, now_us + self._settings.suspect_us)
-        return effects + self.inner.handle(LinkDown(name), now_us)
-
-    def _suspect(self, name: str, now_us: int, ask_us: int) -> list[Effect]:
-        """Its tables are kept as they are, and what is for it waits."""
-        self.inner.suspend(name)
-        self._watch.give_up(name)
-        ask_us += self._directory.rank(name) * self._settings.takeover_us
-        self._failovers.begin(name, now_us, ask_us)
-        return [Incident("suspected", name)]
-
-    def _on_broker_gone(self, name: str, now_us: int) -> list[Effect]:
-        """A broker that has a replica, or is to get one, falls silent: the replica goes on alone."""
-        failover = self._failovers.get(name)
-        self.inner.suspend(name)
-        if failover is None or failover.takes_over:
-            return [] if failover is None else failover.on_gone_again(now_us)
-        failover.on(FailoverEvent.BROKER_GONE)
-        if failover.state is FailoverState.DRAINING:
-            return self._let_go(self._reorderings.end(name)) + self._finish(failover, now_us)
-        return [Incident("suspected", name), *self._let_go(self._reorderings.end(name))]
-
-    def _give_up(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
-        self._failovers.end(failover, FailoverEvent.GIVEN_UP)
-        waiting, faulty = len(failover.out), failover.faulty
-        dropped = [Incident("replica_backlog_dropped", faulty, waiting)] if waiting else []
-        return [Incident("no_replica", faulty), *dropped, *self.inner.handle(LinkDown(faulty), now_us)]
-
-    def _on_return(self, failover: NeighbourFailover, is_anew: bool, now_us: int) -> list[Effect]:
-        """The suspected broker speaks. If it began anew, it has lost what it had, and knows nobody who wants ours."""
-        if is_anew:
-            failover.back_us = now_us + self._settle_us
-            self.inner.resume(failover.faulty)
-            return self.inner.begins_anew(failover.faulty, now_us)
-        return self._resume(failover) if failover.back_us is None else []
-
-    def _resume(self, failover: NeighbourFailover) -> list[Effect]:
-        """The suspected broker is back before it was replaced: it gets what waited for it."""
-        self._failovers.end(failover, FailoverEvent.BROKER_BACK)
-        self.inner.resume(failover.faulty)
-        waited = [Send(failover.faulty, each) for each in failover.out.held()]
-        return [Incident("suspect_returned", failover.faulty), *waited]
+            return self._takeovers.suspect(name, now_us, now_us + self._settings.suspect_us)
+        if self._departure is not None:
+            self._departure.on_gone(name)
+        return effects + self._reliefs.leave_order(name) + self.inner.handle(LinkDown(name), now_us)
 
     # Links ---------------------------------------------------------------------------------------
 
@@ -284,11 +262,13 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         name, kind, replaces = given.neighbour, given.kind, given.replaces
         if name in self._retired:
             return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
+        if self._departure is not None and self._departure.is_leaving:
+            return [Send(name, Retired(self._departure.faulty))]
         is_known = self.inner.knows(name)
         failover = self._failovers.get(name)
         if failover is not None and failover.state is FailoverState.SUSPECTED and is_known:
             return self.inner.greet(name, now_us)  # its heartbeat says whether it is the same as before
-        if failover is not None and failover.takes_over:
+        if failover is not None:
             return [Send(name, Retired(failover.replica or self.name))]
         replaces_known = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
         effects = self._on_link_down(name, now_us) if is_known else []
@@ -302,7 +282,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             effects += self.inner.handle(replace(given, replaces=None), now_us)
         if kind == "broker":
             self._watch.begin(name, now_us)
-            if self._session is not None and (self._is_copying or not replaces_known):
+            self._reliefs.on_holder_up(name)
+            is_beside = self._departure is not None  # whoever comes has to know whom we stand beside
+            if self._session is not None and (self._is_copying or is_beside or not replaces_known):
                 effects += self._session.on_link_up(name, replaces)
             effects += self._announce()  # at once: we may be gone before the next heartbeat
         return effects
@@ -327,26 +309,28 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             self._watch.begin(name, now_us)
             self._watch.on_heard(name, type(message) is Heartbeat, now_us)
         failover = self._failovers.get(name)
-        is_replaced = failover is not None and failover.takes_over
         if type(message) in _REPLICATION:
             if kind != "broker":
                 return [Incident("unexpected_message", name)]
-            heard = [] if is_replaced else self.inner.heard(name, now_us)
+            heard = [] if failover is not None else self.inner.heard(name, now_us)
             return heard + self._on_replication(name, message, now_us)
         forgot = type(message) is Heartbeat and self.inner.began_anew(name, message.epoch)
         effects: list[Effect] = []
-        if failover is not None and is_replaced:
+        if failover is not None:
             if failover.state is not FailoverState.SUSPECTED:
                 return []  # its tables no longer count
-            effects = self._on_return(failover, forgot, now_us)
+            effects = self._takeovers.on_return(failover, forgot, now_us)
         if type(message) is Detach:
             return effects + self.inner.heard(name, now_us) + self._on_link_down(name, now_us)
-        by_it = self._failovers.by(name)
+        by_it = self._failovers.by(name) or self._reliefs.get(name)
         if type(message) is Heartbeat and (self._is_copying or (by_it is not None and by_it.state.copies)):
             # Tables on their way to a replica take long; what is missing is asked for.
             self.inner.adopt(name, message.epoch)
             return effects + self.inner.heard(name, now_us)
+        served = self._tree.serves
         effects += self.inner.handle(Received(name, message), now_us)
+        if self._tree.serves and not served:
+            effects = self._reliefs.tell_served(now_us) + effects
         if self._session is not None and forgot:
             effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
         if type(message) is Delta or type(message) is Snapshot:
@@ -367,100 +351,67 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         session, failover = self._session, self._failovers.by(name)
         match message:
             case ReplicaRequest():
-                return self._on_request(name, message, now_us)
+                return self._takeovers.on_request(name, message, now_us)
             case Neighbours():
                 self._directory.on_neighbours(name, message.names)
             case HighWaterMarks(onwards=True):
                 return self._pass_marks_on(name, message)
-            case HighWaterMarks() if (reordering := self._reorderings.get(name)) is not None:
-                return self._let_go(reordering.on_marks(name, message.marks))
+            case HighWaterMarks() if name in self._reorderings:
+                return self._let_go(self._reorderings.on_marks(name, message.marks))
+            case Echo(sent_us):
+                return [Send(name, EchoAnswer(sent_us, now_us, self._tree.serves))]
+            case EchoAnswer():
+                self._reliefs.on_answer(name, message)
             case LastAdvertisement() | LastSubscription() if session is not None:
                 return session.on_last(name, message)
             case CopyOpen(epoch) if failover is not None and failover.epoch == epoch:
                 failover.on_open()
             case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
-                return self._on_copy_done(failover, name, digest, now_us)
+                return self._takeovers.on_copy_done(failover, name, digest, now_us)
+            case _ if (relief := self._reliefs.get(name)) is not None:
+                return self._on_relief(relief, message, now_us)
+            case Release(epoch, step) if self._departure is not None and self._departure.epoch == epoch:
+                self._departure.on_release(name, step, now_us)
+            case Retired() if self._departure is not None and self._departure.is_leaving:
+                self.inner.handle(LinkDown(name), now_us)  # we have nothing more to say to the others
             case Retired():
                 self._retired.add(name, message.replica)
+                if session is not None:
+                    session.on_gone(name)
                 return [Incident("replaced", message.replica), *self.inner.handle(LinkDown(name), now_us)]
         return []
 
-    def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
-        faulty = self._failovers.meant_by(request.faulty)
-        if faulty in (self.name, name) or self.inner.kind_of(faulty) == "client":
-            return [Incident("unexpected_message", name)]  # nobody can stand for these
-        failover = self._failovers.get(faulty)
-        if failover is not None and failover.replica not in (None, name) and request.epoch < failover.epoch:
-            return self._dismiss(name, failover.replica or faulty, now_us)
-        if failover is not None and failover.replica == name and failover.epoch == request.epoch:
-            return failover.send_all_again(self._tree.sent_tables(name))
-        successor, epoch = self._retired.latest(faulty)
-        if successor == name and epoch == request.epoch:
-            return []
-        if successor not in (name, faulty):
-            if request.epoch < epoch or self.inner.brokers().get(successor, False):
-                return self._dismiss(name, successor, now_us)
-            faulty = successor if successor in self._failovers else faulty  # it has failed in its turn
-            failover = self._failovers.get(faulty)
-        if failover is None:
-            failover = self._failovers.begin(faulty, now_us, now_us)
-        effects: list[Effect] = []
-        if failover.replica is not None and failover.replica != name:
-            earlier = failover.replica
-            effects += [*self._on_replica_gone(earlier, now_us), *self._dismiss(earlier, name, now_us)]
-        if self._failovers.hand_over(name, failover):
-            self.inner.resume(name)
-        self._failovers.on_request(failover, name, request, now_us)
-        self._tree.on_link_down(name)
-        self._tree.pair(faulty, name)
-        if failover.takes_over and self.inner.knows(faulty):
-            self.inner.suspend(faulty)
-        if request.use == "reordering":
-            self._reorderings.begin(faulty, name, request.copying)
-        effects.append(Incident(REQUESTED[request.use], faulty, other=name, copying=request.copying))
-        return effects + self._tree.on_link_up(name, "broker", now_us)
-
-    def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
-        """There is a newer replica: this one would be a second way, and is no neighbour any more."""
-        self._retired.add(name, successor)
-        told: list[Effect] = [Incident("replica_outdated", name), Send(name, Retired(successor))]
-        return told + self.inner.handle(LinkDown(name), now_us)
-
-    # The end of a replication --------------------------------------------------------------------
-
-    def _on_copy_done(self, failover: NeighbourFailover, replica: str, digest: int, now_us: int) -> list[Effect]:
-        if not failover.state.copies or self.inner.heard_summary(replica, "subscriptions")[1] != digest:
-            return []  # something was lost on the way; it is told again, and so is this
-        failover.on_done()
-        return self._finish(failover, now_us) if failover.takes_over else []
-
-    def _finish(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
-        """The replica is the broker now."""
-        assert failover.replica is not None
-        faulty, replica = failover.faulty, failover.replica
-        self._retired.add(faulty, replica, failover.epoch)
-        effects: list[Effect] = [Incident("replaced_by", faulty, other=replica), Send(faulty, Retired(replica))]
-        effects += self._directory.on_replaced(faulty, replica) + self.inner.is_replaced(faulty, replica, now_us)
-        self._tree.unpair(replica)
-        return effects
+    def _on_relief(self, relief: Relief, message: Message, now_us: int) -> list[Effect]:
+        match message:
+            case CopyOpen(epoch) if relief.copy.epoch == epoch:
+                relief.on_open()
+            case CopyDone(epoch, digest) if relief.copy.epoch == epoch:
+                self._reliefs.on_done(relief, digest)
+            case Release(epoch, step) if relief.copy.epoch == epoch:
+                return self._reliefs.on_release(relief, step, now_us)
+            case Retired():
+                return self._on_link_down(relief.replica, now_us)
+        return []
 
     def _on_replica_gone(self, name: str, now_us: int) -> list[Effect]:
-        self._tree.unpair(name)
         if self._session is not None:
             self._session.on_gone(name)
-        effects = self._let_go(self._reorderings.end(name))
+        relief = self._reliefs.get(name)
+        if relief is not None:
+            return self._reliefs.on_gone(relief)
+        self._tree.unpair(name)
+        effects = self._reliefs.leave_order(name)
         self._failovers.on_replica_gone(name, now_us)
         return [Incident("replica_lost", name), *effects]
 
-    def _let_go(self, events: Iterable[tuple[str, Publish]]) -> list[Effect]:
+    def _let_go(self, events: Released) -> list[Effect]:
         return [effect for hop, publish in events for effect in self._forward(hop, publish)]
 
     # Events --------------------------------------------------------------------------------------
 
     def _on_publish(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
-        reordering = self._reorderings.get(sender)
-        if reordering is not None and type(publish) is Publish:
-            return self._let_go(reordering.on_event(sender, publish))
+        if sender in self._reorderings and type(publish) is Publish:
+            return self._let_go(self._reorderings.on_event(sender, publish))
         refused = self.inner.refusal(sender, publish, now_us)
         return self._forward(sender, publish) if refused is None else [refused]
 
@@ -468,12 +419,20 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         effects = self._tree.forward(sender, publish)
         if self._session is not None and type(publish) is Publish:
             effects = self._session.forward(sender, publish, effects)
+        effects = self._reliefs.share(effects)
         for failover in self._failovers:
-            effects = failover.split_off(effects, self._queue_length)
+            effects = failover.split_off(effects)
         return effects
 
     def _pass_marks_on(self, sender: str, marks: HighWaterMarks) -> list[Effect]:
+        if self._departure is not None and self._departure.is_leaving:
+            return []
         names = [name for name in self.inner.brokers() if name != sender]
+        for failover in self._failovers:
+            pair = failover.faulty, failover.replica
+            if not set(pair).isdisjoint(names):
+                names = [name for name in names if name not in pair]
+                failover.keep_marks(marks)
         if self._session is not None:
             names = self._session.ready_for_marks(names, marks)
         return [Multicast(tuple(names), replace(marks, onwards=False))] if names else []
@@ -485,12 +444,19 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             effects = effects + self._session.advance()
         for failover in self._failovers:
             if failover.replica is not None:
-                copies, sent = self._copies(failover.replica), self._tree.sent_tables(failover.replica)
+                copies, tables = self._copies(failover.replica), self._tree.sent_tables(failover.replica)
                 if failover.state.copies and copies is not None:
-                    is_all = self._session.knows_all_for(failover.replica) if self._session else (True, True)
-                    effects = failover.queue_tables(effects, copies, sent["subscriptions"].digest, is_all, now_us)
+                    is_all = self._knows_all_for(failover.replica)
+                    effects = failover.copy.queue(failover.replica, effects, copies, tables, is_all, now_us)
                 effects = effects + failover.what_goes(now_us, self._tree.wanting)
-            effects = effects + failover.overflow() + self._reorderings.overflow(failover.faulty)
+            effects = effects + failover.overflow()
             if failover.state is FailoverState.DRAINING and not len(failover.out):
+                effects = effects + failover.kept_marks()
                 self._failovers.end(failover, FailoverEvent.DRAINED)
-        return effects
+        for relief in self._reliefs:
+            copies, is_all = self._copies(relief.replica), self._knows_all_for(relief.replica)
+            effects = self._reliefs.queue_tables(relief, effects, copies, is_all, now_us)
+        return effects + self._reorderings.overflow()
+
+    def _knows_all_for(self, replica: str) -> tuple[bool, bool]:
+        return self._session.knows_all_for(replica) if self._session else (True, True)

@@ -1,36 +1,24 @@
-"""One broker that fails or is overloaded, and its replica, as a neighbour of both sees them.
+"""One broker that fails, and the replica in its place, as a neighbour of both sees them.
 
-While the broker is only suspected, events for it wait. When a replica has asked for our tables they still wait, go, or
-are shared between the two, as the protocol has it. When the replica has everything, it either is the broker's
-successor, and nothing is left of this, or works beside it. `states` has what may follow what.
+While the broker is only suspected, events for it wait. When a replica has asked for our tables they still wait, or go,
+as the protocol has it. When the replica has everything, it is the broker's successor, and nothing is left of this.
+`states` has what may follow what.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from holdfast.model.event import Attributes
 from holdfast.model.limits import NODES_MAX
-from holdfast.model.messages import (
-    CopyProtocol,
-    Delta,
-    HighWaterMarks,
-    LastAdvertisement,
-    LastSubscription,
-    Publish,
-    ReplicaRequest,
-    Snapshot,
-    Table,
-)
+from holdfast.model.messages import Publish
+from holdfast.model.replication_messages import HighWaterMarks, ReplicaRequest
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, Multicast, ReplicaWanted, Send
-from holdfast.protocol.replication.out_queue import OutQueue
-from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.replication.states import FAILOVER, FailoverEvent, FailoverState, after
-from holdfast.protocol.tables import SentTable
+from holdfast.protocol.replication.table_copy import TableCopy
 
-_MARKS_REPEATED = 4  # a mark is said so often, in case it is lost
 _LOST_MAX = 64  # replicas of one broker that failed in a row; by then somebody has come to look
 
 
@@ -40,29 +28,17 @@ class NeighbourFailover:
         self.state = FailoverState.SUSPECTED
         self.replica: str | None = None
         self.lost: set[str] = set()  # replicas that did not get so far as to take over
-        self.epoch = 0
-        self.copying: CopyProtocol = settings.copying
-        self.reorders = False  # events that the two share are put in order again behind them
-        self.out = OutQueue(settings.pace_us, settings.pending_max)
+        self.copy = TableCopy(settings, now_us)
+        self.out = self.copy.out
         self.began_us = now_us
         self.ask_us = ask_us  # when to ask for a replica, while it is suspected
         self.back_us: int | None = None  # it is back in another life: when it gets what waits
-        self.sent_us = now_us
-        self.sent_advertisement_digest: int | None = None  # digests that the replica was told last
-        self.sent_subscription_digests: tuple[int, int] | None = None
-        self.marks: dict[str, int] = {}  # source -> the last number sent by either way
-        self.marks_left = 0  # times that they are still to be said
-        self.used: dict[str, dict[str, None]] = {}  # way -> sources of which it had an event since the last marks
-        self.marks_us = now_us
+        self._marks: dict[str, int] = {}  # to be passed on to those who stand there, behind what waits
         self._settings = settings
 
     @property
-    def takes_over(self) -> bool:
-        return self.state.takes_over
-
-    @property
-    def _has_marks(self) -> bool:
-        return self.reorders and not self.takes_over and self.marks_left > 0
+    def epoch(self) -> int:
+        return self.copy.epoch
 
     def on(self, event: FailoverEvent) -> None:
         self.state = after(FAILOVER, self.state, event)
@@ -74,9 +50,7 @@ class NeighbourFailover:
         elif self.state is FailoverState.SUSPECTED:
             dues_us += [self.ask_us, self.began_us + self._settings.patience_us]
         if self.state.copies:
-            dues_us.append(self.sent_us + self._settings.retry_us)
-        if self._has_marks:
-            dues_us.append(self.marks_us)
+            dues_us.append(self.copy.due_us)
         return min((each for each in dues_us if each is not None), default=None)
 
     def patience_is_over(self, now_us: int) -> bool:
@@ -89,11 +63,8 @@ class NeighbourFailover:
             around = neighbours_of(self.faulty)
             self.ask_us = now_us + self._settings.takeover_us * (1 + len(around))
             return [ReplicaWanted(self.faulty, around, self._settings.copying, "failover")]
-        if self.state.copies and now_us >= self.sent_us + self._settings.retry_us:
-            self.sent_subscription_digests = None  # say it again
-            self.sent_us = now_us
-        if self._has_marks and now_us >= self.marks_us:
-            return self.take_marks(now_us)
+        if self.state.copies:
+            self.copy.on_timer(now_us)
         return []
 
     def on_gone_again(self, now_us: int) -> list[Effect]:
@@ -104,21 +75,12 @@ class NeighbourFailover:
         return [Incident("suspected", self.faulty)]
 
     def on_request(self, replica: str, request: ReplicaRequest, now_us: int) -> None:
-        takes_over = request.use == "failover"
-        self.on(FailoverEvent.TAKEOVER_REQUESTED if takes_over else FailoverEvent.JOIN_REQUESTED)
-        self.replica, self.epoch, self.back_us = replica, request.epoch, None
-        self.copying, self.reorders = request.copying, request.use == "reordering"
-        self.sent_us = self.marks_us = now_us
-        self.sent_advertisement_digest = self.sent_subscription_digests = None
-
-    def send_all_again(self, tables: Mapping[Table, SentTable]) -> list[Effect]:
-        assert self.replica is not None
-        self.sent_advertisement_digest = self.sent_subscription_digests = None
-        sent = tables.values() if self.state.copies else ()
-        return [Send(self.replica, part) for each in sent for part in each.snapshots()]
+        self.on(FailoverEvent.REQUESTED)
+        self.replica, self.back_us = replica, None
+        self.copy.begin(request, now_us)
 
     def on_replica_gone(self, now_us: int) -> None:
-        """If it was to take over and had not yet, back to waiting for one."""
+        """If it had not taken over yet, back to waiting for one."""
         self.on(FailoverEvent.REPLICA_GONE)
         if self.state is FailoverState.SUSPECTED and self.replica is not None:
             if len(self.lost) < _LOST_MAX:
@@ -130,30 +92,29 @@ class NeighbourFailover:
 
     def on_subscriptions(self, conditions: list[str], book: ConditionBook) -> None:
         """The replica has told of these: what waited for them may go."""
-        if not self.takes_over or not self.state.copies or not conditions:
+        if not self.state.copies or not conditions:
             return
-        if self.copying == "incremental":
+        if self.copy.copying == "incremental":
             for condition in conditions:
                 wanted = book.subscription(condition)
                 self.out.make_ready(condition, lambda publish, to=wanted: to.matches(publish.publication.attributes))  # type: ignore[misc]
-        elif self.copying == "basic":
+        elif self.copy.copying == "basic":
             self._open()
 
     def on_open(self) -> None:
-        if self.copying == "ordered" and self.state.copies:
+        if self.copy.copying == "ordered" and self.state.copies:
             self._open()
 
     def _open(self) -> None:
         if not self.state.is_open:
             self.on(FailoverEvent.OPENED)
-            if self.takes_over:
-                self.out.make_all_ready()
+            self.out.make_all_ready()
 
     def on_done(self) -> None:
         self.on(FailoverEvent.COPIED)
         self.out.make_all_ready()
 
-    def split_off(self, effects: list[Effect], length: Callable[[str], int]) -> list[Effect]:
+    def split_off(self, effects: list[Effect]) -> list[Effect]:
         """Take out what is for the faulty broker or its replica, and keep or send it as the protocol has it."""
         out: list[Effect] = []
         pair = self.faulty, self.replica
@@ -164,75 +125,33 @@ class NeighbourFailover:
             others = tuple([name for name in effect.to if name not in pair])
             if others:
                 out.append(Multicast(others, effect.message))
-            to_faulty, to_replica = (name in effect.to for name in pair)
-            if self.takes_over:
-                self.keep(replace(effect.message, via="replica"), to_replica)
-            else:
-                out.append(self._share(effect.message, self.choose(to_faulty, to_replica, length)))
+            self._keep(replace(effect.message, via="replica"), self.replica in effect.to)
         return out
 
-    def keep(self, publish: Publish, to_replica: bool) -> None:
-        """Events instead of the faulty broker: held, or on their way as soon as their turn comes."""
-        if self.state.is_open or (to_replica and self.copying == "incremental"):
+    def _keep(self, publish: Publish, to_replica: bool) -> None:
+        """Held, or on its way as soon as its turn comes."""
+        if self.state.is_open or (to_replica and self.copy.copying == "incremental"):
             self.out.make_one_ready(publish)
         else:
             self.out.hold(publish)
 
-    def choose(self, to_faulty: bool, to_replica: bool, length: Callable[[str], int]) -> str:
-        """Events beside the faulty broker: whoever has the shorter queue, of those that can take it."""
-        assert self.replica is not None
-        known = to_replica and (self.state is FailoverState.BESIDE or self.copying in ("basic", "incremental"))
-        if not known and not (self.copying == "ordered" and self.state.is_open):
-            return self.faulty
-        if not to_faulty:
-            return self.replica
-        return self.replica if length(self.replica) < length(self.faulty) else self.faulty
+    def keep_marks(self, marks: HighWaterMarks) -> None:
+        """A mark must not overtake what waits."""
+        for source, seq in marks.marks:
+            self._marks[source] = max(self._marks.pop(source, 0), seq)  # the latest comes last
+        while len(self._marks) > self._settings.sources_max:
+            del self._marks[next(iter(self._marks))]
 
-    def _share(self, publish: Publish, hop: str) -> Effect:
-        source, seq = publish.publication.source, publish.publication.seq
-        self.marks[source] = max(self.marks.pop(source, 0), seq)  # the latest comes last
-        if len(self.marks) > self._settings.sources_max:
-            del self.marks[next(iter(self.marks))]
-        self.used.setdefault(hop, {})[source] = None
-        self.marks_left = _MARKS_REPEATED
-        return Send(hop, publish if hop == self.faulty else replace(publish, via="replica"))
-
-    def take_marks(self, now_us: int) -> list[Effect]:
-        """For each way, how far the sources are of which it had no event lately: an event says as much by itself."""
-        assert self.replica is not None
-        self.marks_left -= 1
-        self.marks_us = now_us + self._settings.marks_us
-        used, self.used = self.used, {}
-        effects: list[Effect] = []
-        for hop in (self.faulty, self.replica):
-            quiet = [each for each in self.marks.items() if each[0] not in used.get(hop, ())]
-            for start in range(0, len(quiet), NODES_MAX):
-                effects.append(Send(hop, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
-        return effects
-
-    def queue_tables(
-        self, effects: list[Effect], copies: Copies, sent: int, is_all: tuple[bool, bool], now_us: int
-    ) -> list[Effect]:
-        """Tables for the replica go through its queue, and behind them the word that this was all, once it is."""
-        left: list[Effect] = []
-        for effect in effects:
-            if type(effect) is Send and effect.to == self.replica and isinstance(effect.message, Delta | Snapshot):
-                self.out.put_control(effect.message)
-            else:
-                left.append(effect)
-        if is_all[0] and self.sent_advertisement_digest != copies.sent_advertisements:
-            self.sent_advertisement_digest = copies.sent_advertisements
-            self.out.put_control(LastAdvertisement(self.epoch, copies.sent_advertisements))
-        answers = copies.heard_advertisements, sent
-        if is_all[1] and self.sent_subscription_digests != answers:
-            self.sent_subscription_digests, self.sent_us = answers, now_us
-            self.out.put_control(LastSubscription(self.epoch, *answers))
-        return left
+    def kept_marks(self) -> list[Effect]:
+        """For whoever stands there now, when nothing waits any more."""
+        to, marks = self.replica or self.faulty, list(self._marks.items())
+        parts = [tuple(marks[start : start + NODES_MAX]) for start in range(0, len(marks), NODES_MAX)]
+        return [Send(to, HighWaterMarks(part, onwards=False)) for part in parts]
 
     def what_goes(self, now_us: int, wanting: Callable[[Attributes], tuple[str, ...]]) -> list[Effect]:
         """To the replica, now. The basic protocol drops what the replica has not asked for yet."""
         assert self.replica is not None
-        blind = self.copying == "basic" and self.state.copies
+        blind = self.copy.copying == "basic" and self.state.copies
         going: list[Effect] = []
         for message in self.out.take(now_us):
             if blind and type(message) is Publish and self.replica not in wanting(message.publication.attributes):

@@ -1,14 +1,14 @@
-"""Put the events of two ways in order again: what a broker does behind a faulty broker and its replica.
+"""Put the events of several ways in order again: what a broker does behind an overloaded broker and its replicas.
 
 Each way keeps the order of what goes by it, so an event with number s of a source says that nothing earlier will come
-by the same way; a mark says so without an event. What both ways have passed is let go, in the order of numbers. The
+by the same way; a mark says so without an event. What all ways have passed is let go, in the order of numbers. The
 paper releases all but the last message of each queue, which lets a later event overtake an earlier one
 that is still on the slower way; a low-water mark per source does not.
 """
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.model.messages import CopyProtocol, Publish
+from holdfast.model.messages import Publish
 from holdfast.protocol.effects import Effect, Incident
 from holdfast.protocol.replication.settings import ReplicationSettings
 
@@ -19,17 +19,32 @@ class _Stream:
     def __init__(self) -> None:
         self.held: dict[int, tuple[str, Publish]] = {}  # by number, with the way that it came by
         self.passed: dict[str, int] = {}  # way -> the highest number that it has passed
+        self.stalled = 0  # heartbeats since an event was last let go
 
 
 class Reordering:
-    def __init__(self, hops: Sequence[str], unordered: str | None, held_max: int, sources_max: int) -> None:
-        self._hops = tuple(hops)
-        self._unordered = unordered  # a way whose events do not come in order: only its marks count
+    def __init__(self, hop: str, held_max: int, sources_max: int) -> None:
+        self._hops = {hop: True}  # whether its events come in order; of one that does not, only its marks count
         self._held_max = held_max
         self._sources_max = sources_max
         self._streams: dict[str, _Stream] = {}  # the one heard of last comes last
         self._count = 0
         self.overflowed = 0  # events let through too early, since the last look
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what comes is in order by itself, and nothing waits."""
+        return len(self._hops) < 2 and not self._count
+
+    def join(self, hop: str, in_order: bool) -> None:
+        self._hops[hop] = in_order
+
+    def leave(self, hop: str) -> list[tuple[str, Publish]]:
+        """This way is gone, and nobody waits for it any more."""
+        self._hops.pop(hop, None)
+        for stream in self._streams.values():
+            stream.passed.pop(hop, None)
+        return [each for stream in self._streams.values() for each in self._release(stream)]
 
     def __len__(self) -> int:
         return self._count
@@ -41,13 +56,23 @@ class Reordering:
         if publication.seq not in stream.held:
             stream.held[publication.seq] = hop, publish
             self._count += 1
-        if hop != self._unordered:
+        if self._hops.get(hop):
             stream.passed[hop] = max(stream.passed.get(hop, 0), publication.seq)
         released = self._release(stream) + self._forget_oldest()
         while self._count > self._held_max:
             fullest = max(self._streams.values(), key=lambda each: len(each.held))
             released += self._let_go(fullest, [min(fullest.held)])
             self.overflowed += 1
+        return released
+
+    def on_heartbeat(self, stalled_max: int) -> list[tuple[str, Publish]]:
+        """What nobody vouches for any more, because the broker that shared it between the ways is dead."""
+        released = []
+        for stream in self._streams.values():
+            stream.stalled = stream.stalled + 1 if stream.held else 0
+            if stream.stalled > stalled_max:
+                self.overflowed += len(stream.held)
+                released += self._let_go(stream, sorted(stream.held))
         return released
 
     def on_marks(self, hop: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
@@ -72,20 +97,19 @@ class Reordering:
         return released
 
     def _release(self, stream: _Stream) -> list[tuple[str, Publish]]:
-        passed = min(stream.passed.get(hop, 0) for hop in self._hops)
-        return self._let_go(stream, sorted(seq for seq in stream.held if seq <= passed))
+        if not stream.held:
+            return []
+        passed = min([stream.passed.get(hop, 0) for hop in self._hops], default=None)
+        return self._let_go(stream, sorted(seq for seq in stream.held if passed is None or seq <= passed))
 
     def _let_go(self, stream: _Stream, seqs: Sequence[int]) -> list[tuple[str, Publish]]:
         self._count -= len(seqs)
+        stream.stalled = 0 if seqs else stream.stalled
         return [stream.held.pop(seq) for seq in seqs]
-
-    def flush(self) -> list[tuple[str, Publish]]:
-        """A way is gone: everything, in order."""
-        return [each for stream in self._streams.values() for each in self._let_go(stream, sorted(stream.held))]
 
 
 class Reorderings:
-    """Those of a broker, by each of the two whose events are put in order together."""
+    """Those of a broker, by each of the ways whose events are put in order together."""
 
     def __init__(self, settings: ReplicationSettings) -> None:
         self._settings = settings
@@ -94,31 +118,54 @@ class Reorderings:
     def __bool__(self) -> bool:
         return bool(self._by_hop)
 
+    def __contains__(self, hop: str) -> bool:
+        return hop in self._by_hop
+
     @property
     def held(self) -> int:
         """Events in the fullest."""
         return max(map(len, self._by_hop.values()), default=0)
 
-    def get(self, hop: str) -> Reordering | None:
-        return self._by_hop.get(hop)
+    def on_event(self, hop: str, publish: Publish) -> list[tuple[str, Publish]]:
+        return self._unless_over(self._by_hop[hop].on_event(hop, publish), hop)
 
-    def overflow(self, hop: str) -> list[Effect]:
+    def on_marks(self, hop: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
+        return self._unless_over(self._by_hop[hop].on_marks(hop, marks), hop)
+
+    def on_heartbeat(self, stalled_max: int) -> list[tuple[str, Publish]]:
+        waiting = {id(each): (hop, each) for hop, each in self._by_hop.items()}
+        return [
+            released
+            for hop, each in waiting.values()
+            for released in self._unless_over(each.on_heartbeat(stalled_max), hop)
+        ]
+
+    def overflow(self) -> list[Effect]:
         """What was let through since the last time, because too much waited."""
-        of_it = self._by_hop.get(hop)
-        if of_it is None or not of_it.overflowed:
-            return []
-        overflowed, of_it.overflowed = of_it.overflowed, 0
-        return [Incident("reorder_buffer_overflow", hop, overflowed)]
+        found: list[Effect] = []
+        for hop, each in self._by_hop.items():
+            if each.overflowed:
+                found.append(Incident("reorder_buffer_overflow", hop, each.overflowed))
+                each.overflowed = 0
+        return found
 
-    def begin(self, faulty: str, replica: str, copying: CopyProtocol) -> None:
-        unordered = replica if copying == "incremental" else None
-        made = Reordering((faulty, replica), unordered, self._settings.held_max, self._settings.sources_max)
-        self._by_hop[faulty] = self._by_hop[replica] = made
+    def join(self, holder: str, replica: str, in_order: bool = True) -> None:
+        """From now on events come by the replica, too."""
+        joined = self._by_hop.get(holder)
+        if joined is None:
+            joined = self._by_hop[holder] = Reordering(holder, self._settings.held_max, self._settings.sources_max)
+        joined.join(replica, in_order)
+        self._by_hop[replica] = joined
 
-    def end(self, hop: str) -> list[tuple[str, Publish]]:
-        """One of two ways is gone: nothing waits for its order any more."""
-        ended = self._by_hop.pop(hop, None)
-        if ended is None:
+    def leave(self, hop: str) -> list[tuple[str, Publish]]:
+        """This way is gone; those that are left are waited for, because they may have earlier events."""
+        left = self._by_hop.pop(hop, None)
+        if left is None:
             return []
-        self._by_hop = {hop: each for hop, each in self._by_hop.items() if each is not ended}
-        return ended.flush()
+        released = left.leave(hop)
+        return self._unless_over(released, next((each for each, of in self._by_hop.items() if of is left), ""))
+
+    def _unless_over(self, released: list[tuple[str, Publish]], hop: str) -> list[tuple[str, Publish]]:
+        if hop in self._by_hop and self._by_hop[hop].is_over:
+            del self._by_hop[hop]
+        return released

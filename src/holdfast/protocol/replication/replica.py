@@ -12,7 +12,7 @@ have answered; brokers form a tree, so nobody waits in a circle, and any number 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.model.messages import LastAdvertisement, LastSubscription
+from holdfast.model.replication_messages import LastAdvertisement, LastSubscription
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.replication.states import REPLICA, ReplicaEvent, ReplicaState, after
@@ -70,9 +70,13 @@ class Replica:
         """Neighbours that have not answered, and that are not known to be gone."""
         return len(self._left_out)
 
+    def expects(self, neighbour: str, instead_of: str | None) -> bool:
+        """Whether it is next to the faulty broker as well, as far as we have heard."""
+        return neighbour in self._asked or instead_of in self._asked
+
     def take_in(self, neighbour: str, instead_of: str | None) -> bool:
         """A neighbour has come, perhaps in the place of another; whether nobody has expected it."""
-        expected = neighbour in self._asked or instead_of in self._asked
+        expected = self.expects(neighbour, instead_of)
         if instead_of is not None:
             self.drop(instead_of)
         self._asked[neighbour] = None

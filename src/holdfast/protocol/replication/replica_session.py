@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from holdfast.model.messages import (
+    Publish,
+)
+from holdfast.model.replication_messages import (
     CopyDone,
     CopyOpen,
     HighWaterMarks,
     LastAdvertisement,
     LastSubscription,
-    Publish,
     ReplicaRequest,
 )
 from holdfast.protocol.conditions import ConditionBook
@@ -57,7 +59,7 @@ class ReplicaSession:
 
     def on_link_up(self, name: str, replaces: str | None) -> list[Effect]:
         """Also when all is done: a neighbour may have been away, and still keep events for the faulty broker."""
-        if self._role.use != "failover" and name not in self._role.neighbours:
+        if self._role.use != "failover" and not self._replica.expects(name, replaces):
             return []  # it is next to the broker that we work beside, or to us alone
         effects: list[Effect] = [Send(name, self._request)]
         if self._replica.take_in(name, replaces) and self.is_done:

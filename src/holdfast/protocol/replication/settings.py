@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.model.messages import CopyProtocol, ReplicaUse
+from holdfast.model.replication_messages import CopyProtocol, ReplicaUse
 from holdfast.model.settings import Settings, setting
 
 _WAITING_MAX = 10_000_000  # messages that wait in one place: gigabytes
@@ -34,10 +34,33 @@ class ReplicationSettings(Settings):
         key="relieve_queue",
         otherwise="never",
     )
+    relieve_delay_us: int | None = setting(
+        None,
+        "how long events may wait for a broker at two heartbeats in a row, before it gets a replica beside it; a "
+        "message there and back at every heartbeat measures it",
+        "a delay is what a service level agreement names; a queue means more or less depending on the broker",
+        key="relieve_delay_ms",
+        otherwise="never",
+    )
+    relief_max: int = setting(
+        2,
+        "replicas that one broker may have beside it",
+        "three brokers bear what one could not; beyond that the network wants another layout",
+        unit="replicas",
+        at_most=16,
+        key="relief_replicas",
+    )
+    release_us: int = setting(
+        30_000_000,
+        "how long the load of a broker and its replicas has to stay below a quarter of the limit, until one of them is "
+        "released; twice as long after each release that proves to be a mistake",
+        "a start costs seconds, and load comes in waves",
+        key="release_s",
+    )
     reorder: bool = setting(
         True,
-        "where a broker and its replica share events, put them in order again behind the two",
-        "each alone keeps the order of a source, the two together do not",
+        "where a broker and its replicas share events, put them in order again behind them",
+        "each alone keeps the order of a source, together they do not",
         key="reorder",
     )
     suspect_us: int = setting(

@@ -10,43 +10,57 @@ from typing import TypeVar
 
 
 class FailoverState(Enum):
-    """A broker that fails or is overloaded, and its replica, as a neighbour of both sees them."""
+    """A broker that fails, and the replica in its place, as a neighbour of both sees them."""
 
     SUSPECTED = auto()  # the broker is silent: events for it wait for a replica
     COPYING = auto()  # a replica is to take its place: our tables are on their way there, and events wait
     COPYING_OPEN = auto()  # the same, but events go there already
     DRAINING = auto()  # the replica is the broker now: what waited for it is on its way
-    JOINING = auto()  # a replica is to work beside it: our tables are on their way there
-    JOINING_OPEN = auto()  # the same, but it may have any event already
-    BESIDE = auto()  # it has our tables: the two share the events
     OVER = auto()
-
-    @property
-    def takes_over(self) -> bool:
-        """Whether the broker is not sent anything any more."""
-        return self in _TAKES_OVER
 
     @property
     def copies(self) -> bool:
         """Whether tables are on their way to the replica."""
-        return self in _COPIES
+        return self in (FailoverState.COPYING, FailoverState.COPYING_OPEN)
 
     @property
     def is_open(self) -> bool:
         """Whether the replica takes events that it may not know a subscription for."""
-        return self in _IS_OPEN
+        return self in (FailoverState.COPYING_OPEN, FailoverState.DRAINING)
 
 
 class FailoverEvent(Enum):
-    TAKEOVER_REQUESTED = auto()  # a replica, perhaps another one, asks for our tables: it is to take the place
-    JOIN_REQUESTED = auto()  # the same: it is to work beside the broker
-    OPENED = auto()  # the replica takes events before it has everything
+    REQUESTED = auto()  # a replica, perhaps another one, asks for our tables
+    OPENED = auto()  # it takes events before it has everything
     COPIED = auto()  # it has everything
-    BROKER_GONE = auto()  # the broker is gone whose replica works beside it, or was about to
     REPLICA_GONE = auto()
     BROKER_BACK = auto()  # it speaks again before it was replaced
     GIVEN_UP = auto()  # no replica has come
     DRAINED = auto()  # nothing waits for the replica any more
+
+
+class ReliefState(Enum):
+    """A replica beside a broker that cannot keep up, as a neighbour of both sees it."""
+
+    JOINING = auto()  # our tables are on their way there
+    JOINING_OPEN = auto()  # the same, but it may have any event already
+    BESIDE = auto()  # it has our tables: the two share the events
+    LEAVING = auto()  # it gets no more events, and passes on what it has
+    OVER = auto()
+
+    @property
+    def copies(self) -> bool:
+        """Whether tables are on their way to the replica."""
+        return self in (ReliefState.JOINING, ReliefState.JOINING_OPEN)
+
+
+class ReliefEvent(Enum):
+    REQUESTED = auto()  # it asks for our tables, perhaps again
+    OPENED = auto()
+    COPIED = auto()
+    DRAIN_ASKED = auto()  # it asks us to send it no more events, and we can do without it
+    LAST_CAME = auto()  # nothing more comes from it
+    REPLICA_GONE = auto()
 
 
 class ReplicaState(Enum):
@@ -62,11 +76,25 @@ class ReplicaEvent(Enum):
     HAS_SUBSCRIPTIONS = auto()
 
 
+class DepartureState(Enum):
+    """A relief replica that is released, in its own eyes."""
+
+    WORKING = "working"
+    DRAINING = "replica_draining"  # neighbours are to send it no more events
+    LINGERING = "lingering"  # none has anything for it; what links repair may still come
+    LEAVING = "leaving"  # it has said that its own last event has left
+    RELEASED = "replica_released"
+
+
+class DepartureEvent(Enum):
+    SPARED = auto()  # every neighbour can do without it
+    DRAINED = auto()  # no neighbour sends it anything any more
+    LINGERED = auto()
+    FORGOTTEN = auto()  # no neighbour is left
+
+
 _S, _E = FailoverState, FailoverEvent
-_TAKES_OVER = (_S.SUSPECTED, _S.COPYING, _S.COPYING_OPEN, _S.DRAINING)
-_COPIES = (_S.COPYING, _S.COPYING_OPEN, _S.JOINING, _S.JOINING_OPEN)
-_IS_OPEN = (_S.COPYING_OPEN, _S.DRAINING, _S.JOINING_OPEN, _S.BESIDE)
-_REQUESTS = {_E.TAKEOVER_REQUESTED: _S.COPYING, _E.JOIN_REQUESTED: _S.JOINING}  # at any time: a newer replica may ask
+_REQUESTS = {_E.REQUESTED: _S.COPYING}  # at any time: a newer replica may ask
 
 FAILOVER: Mapping[FailoverState, Mapping[FailoverEvent, FailoverState]] = {
     _S.SUSPECTED: {**_REQUESTS, _E.BROKER_BACK: _S.OVER, _E.GIVEN_UP: _S.OVER},
@@ -78,27 +106,33 @@ FAILOVER: Mapping[FailoverState, Mapping[FailoverEvent, FailoverState]] = {
     },
     _S.COPYING_OPEN: {**_REQUESTS, _E.COPIED: _S.DRAINING, _E.REPLICA_GONE: _S.SUSPECTED},
     _S.DRAINING: {**_REQUESTS, _E.DRAINED: _S.OVER, _E.REPLICA_GONE: _S.OVER},
-    _S.JOINING: {
-        **_REQUESTS,
-        _E.OPENED: _S.JOINING_OPEN,
-        _E.COPIED: _S.BESIDE,
-        _E.BROKER_GONE: _S.COPYING,
-        _E.REPLICA_GONE: _S.OVER,
-    },
-    _S.JOINING_OPEN: {
-        **_REQUESTS,
-        _E.COPIED: _S.BESIDE,
-        _E.BROKER_GONE: _S.COPYING_OPEN,
-        _E.REPLICA_GONE: _S.OVER,
-    },
-    _S.BESIDE: {**_REQUESTS, _E.BROKER_GONE: _S.DRAINING, _E.REPLICA_GONE: _S.OVER},
     _S.OVER: _REQUESTS,
+}
+
+_R, _F = ReliefState, ReliefEvent
+_AT_ANY_TIME = {_F.REQUESTED: _R.JOINING, _F.REPLICA_GONE: _R.OVER}
+_COPIED = {_F.COPIED: _R.BESIDE}
+
+RELIEF: Mapping[ReliefState, Mapping[ReliefEvent, ReliefState]] = {
+    _R.JOINING: {**_AT_ANY_TIME, **_COPIED, _F.OPENED: _R.JOINING_OPEN},
+    _R.JOINING_OPEN: {**_AT_ANY_TIME, **_COPIED},
+    _R.BESIDE: {**_AT_ANY_TIME, _F.DRAIN_ASKED: _R.LEAVING},
+    _R.LEAVING: {**_AT_ANY_TIME, _F.LAST_CAME: _R.OVER},
+    _R.OVER: {},
 }
 
 REPLICA: Mapping[ReplicaState, Mapping[ReplicaEvent, ReplicaState]] = {
     ReplicaState.ADVERTISEMENTS: {ReplicaEvent.HAS_ADVERTISEMENTS: ReplicaState.SUBSCRIPTIONS},
     ReplicaState.SUBSCRIPTIONS: {ReplicaEvent.HAS_SUBSCRIPTIONS: ReplicaState.REPLICATED},
     ReplicaState.REPLICATED: {},
+}
+
+DEPARTURE: Mapping[DepartureState, Mapping[DepartureEvent, DepartureState]] = {
+    DepartureState.WORKING: {DepartureEvent.SPARED: DepartureState.DRAINING},
+    DepartureState.DRAINING: {DepartureEvent.DRAINED: DepartureState.LINGERING},
+    DepartureState.LINGERING: {DepartureEvent.LINGERED: DepartureState.LEAVING},
+    DepartureState.LEAVING: {DepartureEvent.FORGOTTEN: DepartureState.RELEASED},
+    DepartureState.RELEASED: {},
 }
 
 

@@ -15,7 +15,8 @@ from holdfast.language.constraint import Constraint
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.limits import ATTRIBUTES_MAX
-from holdfast.model.messages import AttributeValue, Count, Publication, skew_of, with_skew
+from holdfast.model.message_fields import Count
+from holdfast.model.messages import AttributeValue, Publication, skew_of, with_skew
 from holdfast.protocol.records import Codebook, Entry, request_attributes
 from holdfast.protocol.recovery import control
 from holdfast.protocol.recovery.control import KIND, OF, SEQ, Repair, Request, labels, openly, repaired
