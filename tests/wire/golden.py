@@ -48,7 +48,7 @@ from holdfast.model.replication_messages import (
     LastAdvertisement,
     LastSubscription,
     Neighbours,
-    Release,
+    ReplicaRelease,
     ReplicaRequest,
     Retired,
 )
@@ -217,7 +217,7 @@ MESSAGES: list[tuple[str, Message]] = [
     ("01 00 91 93 a36d726b 91 92 a170 07 c3", HighWaterMarks((("p", 7),), onwards=True)),
     ("01 00 91 92 a36e6273 92 a161 a162", Neighbours(("a", "b"))),
     ("01 00 91 92 a3727464 a3662b31", Retired("f+1")),
-    ("01 00 91 93 a372656c 05 a5647261696e", Release(5, "drain")),
+    ("01 00 91 93 a372656c 05 a5647261696e", ReplicaRelease(5, "drain")),
     ("01 00 91 92 a3656368 05", Echo(5)),
     ("01 00 91 94 a3656361 05 07 c2", EchoAnswer(5, 7, serves=False)),
 ]

@@ -68,7 +68,7 @@ class Retired(msgspec.Struct, frozen=True, array_like=True, tag="rtd"):
     replica: NodeName
 
 
-class Release(msgspec.Struct, frozen=True, array_like=True, tag="rel"):
+class ReplicaRelease(msgspec.Struct, frozen=True, array_like=True, tag="rel"):
     """A relief replica leaves, step by step.
 
     A neighbour that can do without it says that it is `spare`. The replica asks its neighbours to `drain` it, and each
@@ -94,4 +94,4 @@ class EchoAnswer(msgspec.Struct, frozen=True, array_like=True, tag="eca"):
 
 
 _Copying = ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone
-ReplicationMessage = _Copying | HighWaterMarks | Neighbours | Retired | Release | Echo | EchoAnswer
+ReplicationMessage = _Copying | HighWaterMarks | Neighbours | Retired | ReplicaRelease | Echo | EchoAnswer

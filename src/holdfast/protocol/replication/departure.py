@@ -9,7 +9,7 @@ that keeps events for a neighbour that failed waits until that one is replaced, 
 from collections.abc import Sequence
 from typing import Literal
 
-from holdfast.model.replication_messages import Release
+from holdfast.model.replication_messages import ReplicaRelease
 from holdfast.protocol.effects import Effect, Incident, Multicast, ReplicaReleased
 from holdfast.protocol.replication.states import DEPARTURE, DepartureEvent, DepartureState, after
 
@@ -72,4 +72,4 @@ class Departure:
         self.state = after(DEPARTURE, self.state, event)
 
     def _say(self, step: Literal["drain", "last"], neighbours: Sequence[str]) -> list[Effect]:
-        return [Multicast(tuple(neighbours), Release(self.epoch, step))] if neighbours else []
+        return [Multicast(tuple(neighbours), ReplicaRelease(self.epoch, step))] if neighbours else []

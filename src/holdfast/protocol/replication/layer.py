@@ -32,7 +32,7 @@ from holdfast.model.replication_messages import (
     LastAdvertisement,
     LastSubscription,
     Neighbours,
-    Release,
+    ReplicaRelease,
     ReplicaRequest,
     ReplicationMessage,
     Retired,
@@ -327,9 +327,10 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             # Tables on their way to a replica take long; what is missing is asked for.
             self.inner.adopt(name, message.epoch)
             return effects + self.inner.heard(name, now_us)
-        served = self._tree.serves
+        subscribes = kind == "client" and isinstance(message, Delta | Snapshot) and message.table == "subscriptions"
+        was_served = not subscribes or self._tree.serves
         effects += self.inner.handle(Received(name, message), now_us)
-        if self._tree.serves and not served:
+        if not was_served and self._tree.serves:
             effects = self._reliefs.tell_served(now_us) + effects
         if self._session is not None and forgot:
             effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
@@ -370,7 +371,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
                 return self._takeovers.on_copy_done(failover, name, digest, now_us)
             case _ if (relief := self._reliefs.get(name)) is not None:
                 return self._on_relief(relief, message, now_us)
-            case Release(epoch, step) if self._departure is not None and self._departure.epoch == epoch:
+            case ReplicaRelease(epoch, step) if self._departure is not None and self._departure.epoch == epoch:
                 self._departure.on_release(name, step, now_us)
             case Retired() if self._departure is not None and self._departure.is_leaving:
                 self.inner.handle(LinkDown(name), now_us)  # we have nothing more to say to the others
@@ -387,7 +388,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
                 relief.on_open()
             case CopyDone(epoch, digest) if relief.copy.epoch == epoch:
                 self._reliefs.on_done(relief, digest)
-            case Release(epoch, step) if relief.copy.epoch == epoch:
+            case ReplicaRelease(epoch, step) if relief.copy.epoch == epoch:
                 return self._reliefs.on_release(relief, step, now_us)
             case Retired():
                 return self._on_link_down(relief.replica, now_us)

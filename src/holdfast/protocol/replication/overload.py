@@ -25,7 +25,7 @@ class Load:
 
 
 @dataclass
-class _Watched:
+class _PlaceLoad:
     above: int = 0  # looks in a row
     quiet_since_us: int | None = None
     released_us: int | None = None  # the last time that a replica could be missed
@@ -37,14 +37,14 @@ class LoadWatch:
         self._queue_max = settings.relieve_queue
         self._delay_max_us = settings.relieve_delay_us
         self._release_us = settings.release_us
-        self._of: dict[str, _Watched] = {}
+        self._of: dict[str, _PlaceLoad] = {}
 
     @property
     def is_on(self) -> bool:
         return self._queue_max is not None or self._delay_max_us is not None
 
     def look(self, place: str, ways: Sequence[Load], now_us: int) -> None:
-        watched = self._of.setdefault(place, _Watched())
+        watched = self._of.setdefault(place, _PlaceLoad())
         watched.above = watched.above + 1 if all(self._is_over(each, 1) for each in ways) else 0
         if any(self._is_over(each, _QUIET_SHARE) for each in ways):
             watched.quiet_since_us = None
@@ -56,7 +56,7 @@ class LoadWatch:
 
     def on_joined(self, place: str, now_us: int) -> None:
         """A replica has come; soon after another one was released, that was a mistake."""
-        watched = self._of.setdefault(place, _Watched())
+        watched = self._of.setdefault(place, _PlaceLoad())
         released_us, watched.released_us = watched.released_us, None
         if released_us is not None:
             soon = now_us - released_us < 2 * self._wait_us(watched)
@@ -64,7 +64,7 @@ class LoadWatch:
         watched.above, watched.quiet_since_us = 0, None
 
     def on_released(self, place: str, now_us: int) -> None:
-        watched = self._of.setdefault(place, _Watched())
+        watched = self._of.setdefault(place, _PlaceLoad())
         watched.released_us, watched.quiet_since_us = now_us, None
 
     def can_miss_one(self, place: str, now_us: int) -> bool:
@@ -75,7 +75,7 @@ class LoadWatch:
         """All but these."""
         self._of = {place: watched for place, watched in self._of.items() if place in places}
 
-    def _wait_us(self, watched: _Watched) -> int:
+    def _wait_us(self, watched: _PlaceLoad) -> int:
         return self._release_us << watched.mistakes
 
     def _is_over(self, load: Load, share: int) -> bool:

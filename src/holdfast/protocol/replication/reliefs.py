@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import Publish
-from holdfast.model.replication_messages import Echo, EchoAnswer, Release, ReplicaRequest, ReplicaUse, Retired
+from holdfast.model.replication_messages import Echo, EchoAnswer, ReplicaRelease, ReplicaRequest, ReplicaUse, Retired
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import Effect, Incident, LinkDown, Multicast, ReplicaWanted, Send
 from holdfast.protocol.replication.directory import Directory, Successors
@@ -21,7 +21,7 @@ from holdfast.protocol.replication.relief import Relief
 from holdfast.protocol.replication.reordering import Reorderings
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.replication.sharing import Marks, shortest
+from holdfast.protocol.replication.sharing import WayMarks, shortest
 from holdfast.protocol.replication.states import ReliefEvent, ReliefState
 from holdfast.protocol.tree import TreeRouter
 
@@ -49,7 +49,7 @@ class Reliefs:
         self._queue_length = queue_length
         self._let_go = let_go
         self._of: dict[str, Relief] = {}  # by replica
-        self._marks: dict[str, Marks] = {}  # by holder
+        self._marks: dict[str, WayMarks] = {}  # by holder
         self._load = LoadWatch(settings)
         self._echoes = Echoes()
         self._serves: dict[str, bool] = {}  # brokers, and whether clients subscribe there, as they have told
@@ -86,7 +86,7 @@ class Reliefs:
         relief.on_request(request, now_us)
         self._tree.on_link_down(name)
         self._tree.pair(holder, name)
-        marks = self._marks.get(holder) or Marks(self._settings, now_us)
+        marks = self._marks.get(holder) or WayMarks(self._settings, now_us)
         if relief.reorders:
             self.reorderings.join(holder, name, request.copying != "incremental")
             self._marks[holder] = marks
@@ -172,7 +172,7 @@ class Reliefs:
             relief.on(ReliefEvent.DRAIN_ASKED)
         if relief.state is not ReliefState.LEAVING:
             return []
-        return [Send(relief.replica, Release(relief.copy.epoch, "last"))]
+        return [Send(relief.replica, ReplicaRelease(relief.copy.epoch, "last"))]
 
     def _can_do_without(self, relief: Relief) -> bool:
         holder = relief.holder
@@ -216,7 +216,7 @@ class Reliefs:
             return [Incident("overloaded", holder), *wanted]
         is_idle = self._load.can_miss_one(holder, now_us) or self._serves.get(holder, False)
         if reliefs and is_idle and self._can_do_without(reliefs[-1]):
-            return [Send(reliefs[-1].replica, Release(reliefs[-1].copy.epoch, "spare"))]
+            return [Send(reliefs[-1].replica, ReplicaRelease(reliefs[-1].copy.epoch, "spare"))]
         return []
 
     # Events --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def shortest(ways: Sequence[str], length: Callable[[str], int]) -> str:
     return min(ways, key=length)
 
 
-class Marks:
+class WayMarks:
     """How far the sources are whose events are shared, as every way is to say."""
 
     def __init__(self, settings: ReplicationSettings, now_us: int) -> None:
