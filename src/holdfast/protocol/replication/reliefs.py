@@ -25,6 +25,7 @@ from holdfast.protocol.replication.sharing import WayMarks, shortest
 from holdfast.protocol.replication.states import ReliefEvent, ReliefState
 from holdfast.protocol.tree import TreeRouter
 
+_ASKED_EVERY = 5  # heartbeats, without a limit for delays: whether clients subscribe is told when it changes
 Released = list[tuple[str, Publish]]  # events that waited for their order, with the way that each came by
 
 
@@ -52,6 +53,7 @@ class Reliefs:
         self._marks: dict[str, WayMarks] = {}  # by holder
         self._load = LoadWatch(settings)
         self._echoes = Echoes()
+        self._looks = 0
         self._serves: dict[str, bool] = {}  # brokers, and whether clients subscribe there, as they have told
         self.reorderings = Reorderings(settings)
 
@@ -194,7 +196,10 @@ class Reliefs:
             return []
         brokers = [name for name, is_up in self._broker.brokers().items() if is_up and name not in self._failovers]
         holders = [name for name in brokers if name not in self._of and not self._failovers.has_replica(name)]
-        effects: list[Effect] = [Multicast(tuple(brokers), Echo(now_us))] if brokers else []
+        self._looks += 1
+        always = self._settings.relieve_delay_us is not None or self._looks % _ASKED_EVERY == 0
+        asked = tuple([name for name in brokers if always or name not in self._serves])
+        effects: list[Effect] = [Multicast(asked, Echo(now_us))] if asked else []
         self._load.forget(holders)
         self._serves = {name: serves for name, serves in self._serves.items() if name in brokers}
         self._echoes.forget(brokers)
