@@ -271,23 +271,36 @@ class Ordered(ClientLayer):
             return self.receive(given.sender, (given.message,), now_us)
         effects = self._in_order(self.inner.handle(given, now_us), now_us)
         if type(given) is Wake:
-            if self._latch is not None:
+            if self._strict is not None:
+                for each in self._strict.blocked:
+                    effects += _released(self._strict.on_frontier(each, self._gaps.frontier(each), now_us))
+                effects += self._give_up_overdue(self._strict, now_us)
+            elif self._latch is not None:
                 effects += _released(self._latch.on_timer(now_us))
-            effects += self._advance(None, now_us)
+                effects += self._advance(self._latch.blocked, now_us)
         return effects
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         for message in messages:
-            effects += self._in_order(self.inner.receive(sender, (message,), now_us), now_us)
+            came = self.inner.receive(sender, (message,), now_us)
             if type(message) is Deliver:
-                effects += self._advance(message.publication.source, now_us)
-            elif type(message) is Batch:
-                effects += self._advance(message.source, now_us)
+                about: str | None = message.publication.source
+            else:
+                about = message.source if type(message) is Batch else None
+            effects += self._in_order(came, now_us, about)
+            if about is not None:
+                if self._strict is None:
+                    effects += self._advance([about], now_us)
+                elif self._strict.too_many:
+                    effects += self._give_up_overdue(self._strict, now_us)
         return effects
 
-    def _in_order(self, effects: list[Effect], now_us: int) -> list[Effect]:
-        """The same effects with those deliveries that may go, and after a loss what need not wait for it any more."""
+    def _in_order(self, effects: list[Effect], now_us: int, about: str | None = None) -> list[Effect]:
+        """The same effects with those deliveries that may go, and after a loss what need not wait for it any more.
+
+        What is missing of the source that they are `about` may have become less, or clearer.
+        """
         ordered: list[Effect] = []
         came: dict[str, None] = {}
         for effect in effects:
@@ -307,6 +320,8 @@ class Ordered(ClientLayer):
                     for seq in self._latch.awaited_within(effect.source, effect.first, effect.last):
                         ordered += _released(self._latch.on_lost(effect.source, seq, now_us))
         if self._strict is not None:  # when all have come: a repair brings several, and nothing below them is missing
+            if about is not None:
+                came[about] = None
             for source in came:
                 if self._strict.holds(source):
                     ordered += _released(self._strict.on_frontier(source, self._gaps.frontier(source), now_us))
@@ -336,13 +351,11 @@ class Ordered(ClientLayer):
         assert self._latch is not None
         return not self._gaps.has_noticed(source) and self._latch.passes(source, seqs, departure_us, now_us)
 
-    def _advance(self, source: str | None, now_us: int) -> list[Effect]:
-        """What is missing may have become less, or clearer: of one source, or of all."""
-        if self._strict is not None:
-            return self._advance_strict(self._strict, source, now_us)
+    def _advance(self, sources: Iterable[str], now_us: int) -> list[Effect]:
+        """What is missing of these may have become less, or clearer."""
         assert self._latch is not None
         effects: list[Effect] = []
-        for each in self._latch.blocked if source is None else [source]:
+        for each in sources:
             cleared = self._gaps.cleared(each)
             top = self._latch.highest_held(each) if cleared else None
             if top is not None:  # first wait for what is missing in the range, then let go of what stood for it
@@ -351,14 +364,11 @@ class Ordered(ClientLayer):
                     effects += _released(self._latch.on_lost(each, seq, now_us))
         return effects
 
-    def _advance_strict(self, strict: StrictQueue[Delivered], source: str | None, now_us: int) -> list[Effect]:
+    def _give_up_overdue(self, strict: StrictQueue[Delivered], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        for each in strict.blocked if source is None else [source] if strict.holds(source) else []:
+        for each, seq, reason in strict.overdue(now_us):
+            effects += self._gaps.give_up_below(each, seq, reason)
             effects += _released(strict.on_frontier(each, self._gaps.frontier(each), now_us))
-        if source is None or strict.too_many:
-            for each, seq, reason in strict.overdue(now_us):
-                effects += self._gaps.give_up_below(each, seq, reason)
-                effects += _released(strict.on_frontier(each, self._gaps.frontier(each), now_us))
         return effects
 
 

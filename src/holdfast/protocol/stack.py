@@ -4,6 +4,7 @@ A broker at best effort is a bare `CoreBroker`, a client a bare `CoreClient`. Ev
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -34,6 +35,7 @@ from holdfast.protocol.intake import ALL_AT_ONCE
 from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts, Sign, SignerKeys
+from holdfast.protocol.records.sharing import shared_records
 from holdfast.protocol.recovery.blinding import Blinding
 from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
 from holdfast.protocol.recovery.recovery import Recovery
@@ -50,6 +52,11 @@ from holdfast.protocol.store_changes import Stored
 from holdfast.protocol.tree import SLICE, TreeRouter
 
 RECORD = 10  # publications that each one lists where order is kept: the record of papers 000 and 002
+
+
+def in_one_process() -> AbstractContextManager[None]:
+    """All nodes are in this process meanwhile: what one of them writes, the others need not decode."""
+    return shared_records()
 
 
 def new_broker(

@@ -50,7 +50,7 @@ from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, clas
 from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.protocol.stack import new_broker, new_client
+from holdfast.protocol.stack import in_one_process, new_broker, new_client
 from holdfast.sim.agenda import Agenda
 from holdfast.sim.carrier import Carrier
 from holdfast.sim.clocks import OwnClock
@@ -142,7 +142,7 @@ class Simulation:
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
-        with rare_collections():
+        with rare_collections(), in_one_process():
             self._run(progress)
             return self._finish()
 

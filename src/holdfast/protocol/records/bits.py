@@ -32,12 +32,20 @@ class BitWriter:
         self.value, self.bits = joined, length
 
     def rice(self, value: int, k: int) -> None:
-        upper = value >> k
-        if upper < _ONES_MAX:
-            self.put(((1 << upper) - 1 << 1) << k | value & (1 << k) - 1, upper + 1 + k)
-        else:
-            self.put((1 << _ONES_MAX) - 1, _ONES_MAX)
-            self.put(value, _ESCAPED_BITS)
+        self.rice_each((value,), k)
+
+    def rice_each(self, values: Iterable[int], k: int) -> None:
+        """The same for many, all of them none or more."""
+        joined, length, lower = self.value, self.bits, (1 << k) - 1
+        for value in values:
+            upper = value >> k
+            if upper < _ONES_MAX:
+                joined = (joined << upper + 1 | (1 << upper + 1) - 2) << k | value & lower
+                length += upper + 1 + k
+            else:
+                joined = (joined + 1 << _ONES_MAX) - 1 << _ESCAPED_BITS | value
+                length += _ONES_MAX + _ESCAPED_BITS
+        self.value, self.bits = joined, length
 
     def subset(self, members: Sequence[int], size: int, count_k: int) -> None:
         """Which of `size` things, in rising order: how many, then the gaps between them."""

@@ -24,9 +24,6 @@ from holdfast.protocol.records.varint import OctetReader, OctetWriter
 _VERSION = 1
 _GAP_K_MAX = 40
 _SIGN = 1 << 63  # a gap from here on is negative: the publisher's clock was set back
-_SHARED_ENTRIES_MAX = 512  # of a record that is decoded once for all readers of a simulation
-_SHARED_MAX = 512  # such records: those on their way at one time; 60 MB at the very worst
-_SHARED_BYTES_MAX = 4_096  # of a record whose head is read once for all
 _BOOKS_MAX = 32  # whose changes are remembered,
 _CHANGES_MAX = 512  # and how many of each: 37 MB at the very worst
 
@@ -93,8 +90,7 @@ def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> byt
     out.number(head.unit_us)
     out.byte(head.gap_k)
     bits = BitWriter()
-    for gap in gaps:
-        bits.rice(gap % (2 * _SIGN), head.gap_k)
+    bits.rice_each(gaps if min(gaps, default=0) >= 0 else [gap % (2 * _SIGN) for gap in gaps], head.gap_k)
     bits.put_each(entries)
     out.raw(bits.to_bytes())
     return out.to_bytes()
@@ -105,10 +101,6 @@ def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> byt
 
 def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     """The head, and the bits that follow; raises only PeerError."""
-    return _read_head_once(data) if len(data) <= _SHARED_BYTES_MAX else _read_head(data)
-
-
-def _read_head(data: bytes) -> tuple[Head, bytes]:
     if len(data) > RECORD_BYTES_MAX + BOOK_BYTES_MAX:
         raise PeerError(f"a record of {len(data)} bytes; at most {RECORD_BYTES_MAX + BOOK_BYTES_MAX}")
     source = OctetReader(data)
@@ -127,29 +119,18 @@ def _read_head(data: bytes) -> tuple[Head, bytes]:
     return Head(book_id, book_data, behind, count, ago, unit_us, gap_k), source.rest()
 
 
-_read_head_once = lru_cache(maxsize=_SHARED_MAX)(_read_head)
-
-
 def entries_untrusted(head: Head, body: bytes, book: Codebook | None) -> Entries:
     """The entries, oldest first; raises only PeerError."""
-    read = _read_once if head.entries <= _SHARED_ENTRIES_MAX else _read
-    return read(body, head.entries, head.gap_k, book)  # type: ignore[arg-type]  # books hash as any object does
-
-
-def _read(body: bytes, count: int, gap_k: int, book: Codebook | None) -> Entries:
     bits = BitReader(body)
-    gaps = [bits.rice(gap_k) for _ in range(count - 1)]
+    gaps = [bits.rice(head.gap_k) for _ in range(head.entries - 1)]
     if max(gaps, default=0) >= _SIGN:
         gaps = [gap - 2 * _SIGN if gap >= _SIGN else gap for gap in gaps]
     times = list(accumulate(reversed(gaps), initial=0))
     most, least = max(times), min(times)
     if most > TIME_US_MAX or least < -TIME_US_MAX:
         raise PeerError("a record with an invalid time")
-    codes = None if book is None else _codes_untrusted(bits, count, book)
+    codes = None if book is None else _codes_untrusted(bits, head.entries, book)
     return Entries(tuple(reversed(times)), codes, most, least)
-
-
-_read_once = lru_cache(maxsize=_SHARED_MAX)(_read)
 
 
 def _codes_untrusted(bits: BitReader, count: int, book: Codebook) -> tuple[Entry, ...]:

@@ -89,6 +89,8 @@ def _draws(values: Sequence[Value]) -> list[Value]:
 
 def _names(sample: Sequence[Attributes], focus: Focus, most: int) -> list[str]:
     """The most frequent ones in their order; those in focus whether they occurred or not."""
+    if focus is not None and len(focus) <= most:  # then it does not matter how frequent they are
+        return sorted(name for name in dict.fromkeys(focus) if len(name) <= NAME_CHARACTERS_MAX)
     counts = Counter(name for each in sample for name, value in each.items() if value is not None)
     names = counts if focus is None else dict.fromkeys(focus)
     ranked = sorted(names, key=lambda name: (-counts[name], name))

@@ -16,6 +16,7 @@ from holdfast.protocol.records.codebook_bytes import book_untrusted
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import first_book
 from holdfast.protocol.records.settings import RecordSettings
+from holdfast.protocol.records.sharing import shared
 
 _BOOKS_MAX = 4  # per publisher: the present one, and some that late records still use
 
@@ -86,9 +87,13 @@ class RecordReader:
         """What the record says, carried by the publication with this number and time; raises only PeerError."""
         if not data:
             return NOTHING
-        head, body = head_untrusted(data)
+        told = shared(data)
+        head, body = head_untrusted(data) if told is None else (told.head, b"")
         book = self._book_untrusted(source, head.book_id, head.book_data)
-        entries = entries_untrusted(head, body, book)
+        if told is None:
+            entries = entries_untrusted(head, body, book)
+        else:
+            entries = told.entries if told.book is book else entries_untrusted(*head_untrusted(data), book)
         first_seq = seq - head.behind - head.entries + 1
         last_time = time_us // head.unit_us - head.ago
         earliest, latest = last_time - entries.most_ago, last_time - entries.least_ago

@@ -118,7 +118,8 @@ class OrderedScale:
             return MISSING
         if kind_of(value) is not self.kind or value != value:
             return UNPLACED
-        return FIRST_BIN + bisect_right(self.boundaries, key_of(value))
+        key = key_of(value) if self.kind is Kind.TIMESTAMP else value
+        return FIRST_BIN + bisect_right(self.boundaries, key)
 
     def allowed(self, each: Constraint) -> Codes:
         if each.op == "IS NULL":

@@ -27,13 +27,14 @@ from holdfast.protocol.records.columnar import COLUMNS_MAX
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import Focus, first_book, learned_book, worn
 from holdfast.protocol.records.settings import LEARNED_FROM, RecordSettings
+from holdfast.protocol.records.sharing import share
 
 _LESSONS = (1, 8, 64, 128, 256, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
 _LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing it costs a byte or two a publication
 
 
 class _Kept:
-    __slots__ = ("attributes", "book", "change", "code", "first", "key", "time")
+    __slots__ = ("attributes", "book", "code", "first", "next", "time")
 
     def __init__(self, attributes: Attributes, time: int) -> None:
         self.attributes = attributes
@@ -46,8 +47,7 @@ class _Kept:
             self.book = book
             self.code: Entry | None = None
             self.first: Bits | None = None  # as the first of a record
-            self.change: Bits | None = None  # after the one before
-            self.key: Bits | None = None  # after another, but standing for itself
+            self.next: Bits | None = None  # after the one before
         return self
 
 
@@ -167,7 +167,9 @@ class RecordWriter:
             unit_us=unit_us,
             gap_k=gap_k_of(gaps),
         )
-        return block_bytes(head, gaps, entries)
+        data = block_bytes(head, gaps, entries)
+        share(data, head, self.book, times, [each.code for each in described])  # type: ignore[misc]
+        return data
 
     def _entries(self, described: list[_Kept], last: int) -> list[Bits]:
         book, every = self.book, self._settings.key_every
@@ -176,19 +178,19 @@ class RecordWriter:
         oldest = described[0].under(book)
         if oldest.first is None:
             oldest.first = change_bits(book, self._code(oldest), book.reference)
-        found = [oldest.first]
-        for seq, (before, each) in enumerate(pairwise(described), last - len(described) + 2):
-            if each.book is not book:
-                each.under(book)
-            if every and seq % every == 0:
-                if each.key is None:
-                    each.key = key_bits(book, self._code(each))
-                found.append(each.key)
-            else:
-                if each.change is None:
-                    each.change = change_bits(book, self._code(each), self._code(before))
-                found.append(each.change)
-        return found
+        found = [each.next if each.book is book else None for each in described]
+        found[0] = oldest.first
+        if None in found:  # nearly always just the last: the others were told of before
+            first = last - len(described) + 1
+            for at, known in enumerate(found):
+                if known is None:
+                    each = described[at]
+                    if every and (first + at) % every == 0:  # it stands for itself
+                        each.under(book).next = key_bits(book, self._code(each))
+                    else:
+                        each.under(book).next = change_bits(book, self._code(each), self._code(described[at - 1]))
+                    found[at] = each.next
+        return found  # type: ignore[return-value]
 
     def _code(self, each: _Kept) -> Entry:
         if each.under(self.book).code is None:

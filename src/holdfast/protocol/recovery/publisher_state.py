@@ -19,6 +19,7 @@ _TRIES = 16  # requests were in vain: with a third lost each way once in ten tho
 _RANGES_MAX = 64  # of numbers not announced; with more, two neighbours become one and some are announced twice
 _ANNOUNCED_MAX = 2_048  # numbers of one range in a request: a digest of twenty bytes each can list them
 _TESTED_MAX = 512  # attributes worth naming; a subscriber with more tests anything
+_BOOKS_MAX = 64  # of which a subscriber remembers whether they tell it enough
 _TURN_US = 1_500_000  # without an answer, after which none is on its way: far longer than from one to the next
 _SHARE_AFTER = 256  # numbers after which it is judged what part of them is for us
 _SHARE_OF = 65_536  # the last of them, about: what a publisher publishes changes
@@ -35,10 +36,16 @@ class Interest:
         self.since_us = min(ages, default=0)
         names = sorted({name for each in ages.values() for one in each for name in one.attributes})
         self.tests = tuple(names) if len(names) <= _TESTED_MAX else None
+        self._blind: dict[Codebook, bool] = {}  # what was asked before; a book is itself, and equal to no other
 
     def blind(self, book: Codebook) -> bool:
         """Whether the book leaves out what one of our conditions tests."""
-        return any([relevance.blind(book) for _, relevance in self._ages])
+        blind = self._blind.get(book)
+        if blind is None:
+            if len(self._blind) >= _BOOKS_MAX:
+                self._blind.clear()
+            blind = self._blind[book] = any([relevance.blind(book) for _, relevance in self._ages])
+        return blind
 
     def relevant(self, record: Record, numbers: range, offset_us: int) -> list[Sighting]:
         """What the record tells of these numbers and one of the conditions may match; the offset takes our clock to the
@@ -323,7 +330,7 @@ class Source:
         while self._lowest and self._lowest[0] not in self.missing:
             heappop(self._lowest)
         lowest = self._lowest[0] if self._lowest else NEVER_US
-        unseen = self.unannounced.lowest_unseen(self.name, seen)
+        unseen = self.unannounced.lowest_unseen(self.name, seen) if self.unannounced else None
         tail = seen.lowest_new(self.name, max(self.announced_to + 1, self._unseen), NEVER_US)
         assert tail is not None
         self._unseen = tail
