@@ -15,12 +15,14 @@ from holdfast.model.event import Attributes
 K = TypeVar("K", bound=Hashable)
 
 _REMEMBERED_MAX = 4_096  # events on their way at one time; an event that is forgotten is matched again
+_KNOWN_MAX = 65_536  # filters found by identity: 10 MB
 
 
 class SharedIndex:
     def __init__(self) -> None:
         self._index: Index[int] = Index()
         self._numbers: dict[tuple[Filter, ...], int] = {}
+        self._known: dict[int, tuple[tuple[Filter, ...], int]] = {}  # by identity, which is found sooner; they are kept
         self._users: dict[int, int] = {}
         self.version = 0  # goes up when an event may meet a condition that it did not meet before
         self.answers: dict[int, tuple[Attributes, list[int]]] = {}  # by identity; the event is kept: no other has it
@@ -44,7 +46,15 @@ class SharedIndex:
         return len(self._numbers)
 
     def number(self, filters: Sequence[Filter]) -> int:
-        return self._numbers.setdefault(tuple(filters), len(self._numbers))
+        known = self._known.get(id(filters))
+        if known is not None:
+            return known[1]
+        number = self._numbers.setdefault(tuple(filters), len(self._numbers))
+        if type(filters) is tuple:  # it never changes
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[id(filters)] = filters, number
+        return number
 
     def remove(self, filters: Sequence[Filter]) -> int:
         number = self.number(filters)

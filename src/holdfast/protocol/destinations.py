@@ -177,13 +177,14 @@ class DestinationRouter:
         return [Send(neighbour, state) for state in self._states.values()]
 
     def _store(self, state: LinkState) -> None:
-        for each in state.conditions:
-            self._book.subscription(each)  # a text that is no condition stops here, before anything is changed
         old = self._states.get(state.broker)
+        known = dict.fromkeys(old.conditions) if old else {}
+        for each in state.conditions:
+            if each not in known:
+                self._book.subscription(each)  # a text that is no condition stops here, before anything is changed
         if old is None or (old.neighbours, old.down) != (state.neighbours, state.down):
             self._forget_routes()
-        self._homes.drop(state.broker, old.conditions if old else ())
-        self._homes.add(state.broker, state.conditions)
+        self._homes.change(state.broker, old.conditions if old else (), state.conditions)
         self._states[state.broker] = state
         self._digest = (self._digest + _digest_of(state) - (_digest_of(old) if old else 0)) % 2**64
 

@@ -74,6 +74,15 @@ class Interests:
         if bit and not self._counts[neighbour]:
             del self._bits[neighbour], self._counts[neighbour]
 
+    def change(self, neighbour: str, before: Sequence[str], now: Sequence[str]) -> None:
+        """It wants these now; mostly the same as before, and then little is done. Who tells last is named last."""
+        known, wanted = dict.fromkeys(before), dict.fromkeys(now)
+        self.drop(neighbour, [each for each in before if each not in wanted])
+        self.add(neighbour, [each for each in now if each not in known])
+        if before and neighbour in self._bits:
+            self._bits[neighbour] = self._bits.pop(neighbour)
+            self._names.clear()
+
     def conditions(self) -> list[str]:
         return list(self._wanted)
 

@@ -46,6 +46,15 @@ class Host:
         return not self.up or self.machine.has_settled(now_us)
 
 
+def all_settled(hosts: list[Host], now_us: int) -> bool:
+    """Whether none of them looks for anything; one that does becomes the first, so that it is asked first next time."""
+    for at, host in enumerate(hosts):
+        if not host.has_settled(now_us):
+            hosts.insert(0, hosts.pop(at))
+            return False
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class Channel:
     """One direction of a link, and the host at its end."""

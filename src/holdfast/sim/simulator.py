@@ -56,7 +56,7 @@ from holdfast.sim.carrier import Carrier
 from holdfast.sim.clocks import OwnClock
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
-from holdfast.sim.host import Host, Parcel
+from holdfast.sim.host import Host, Parcel, all_settled
 from holdfast.sim.keyed_dice import EventLuck
 from holdfast.sim.lane_index import for_bus
 from holdfast.sim.lanes import lane_for
@@ -185,7 +185,7 @@ class Simulation:
         handing = self._groups and time_us < self.network.duration_us + 2 * self.network.protocol.lease_us
         waits = handing or not self._carrier.lands_before(time_us) or self.flying or not self.provisioner.is_settled
         waits = waits or any(store.holds_events for store in self._stores.values())
-        return not waits and all(each.has_settled(time_us) for each in self._recovering)
+        return not waits and all_settled(self._recovering, time_us)
 
     def _each_second(self, progress: Callable[[int], None] | None) -> None:
         if progress is not None:

@@ -24,6 +24,7 @@ from holdfast.protocol.records.digest import Alternative, Entry, Field, Pattern,
 from holdfast.protocol.records.scales import MISSING, UNPLACED, PresenceScale, Scale
 
 COLUMNS_MAX = 512  # twice what an event may carry; more are told by `others`
+_FILTERS_MAX = 1_024  # whose tests a book remembers: half a megabyte for filters of four
 ENTRY_BITS_MAX = 2_048  # 256 bytes: what a reader keeps for each entry at worst
 
 
@@ -66,6 +67,7 @@ class ColumnBook:
         self.id = int.from_bytes(blake2b(data, digest_size=4).digest(), "big")
         everything = self.columns if focused else (*self.columns, OTHERS)
         self._places = list(_laid_out(everything))
+        self._known: dict[Filter, tuple[Alternative, ...]] = {}  # filters that were asked about
         self._by_name = {place.column.name: place for place in self._places}
         self._always_bits, self._masked, self._seldom = 0, [], []
         for place in self._places:
@@ -108,7 +110,16 @@ class ColumnBook:
         return others is not None and entry >> others.shift & 1 == UNPLACED
 
     def pattern(self, subscription: Subscription) -> Pattern:
-        return pattern_of(found for each in subscription.filters for found in self._alternative(necessary(each)))
+        return pattern_of(found for each in subscription.filters for found in self._alternatives(each))
+
+    def _alternatives(self, filter_: Filter) -> tuple[Alternative, ...]:
+        """Many want the same in one of their filters: what it is under this book is worked out once."""
+        known = self._known.get(filter_)
+        if known is None:
+            if len(self._known) >= _FILTERS_MAX:
+                self._known.clear()
+            known = self._known[filter_] = tuple(self._alternative(necessary(filter_)))
+        return known
 
     def _alternative(self, filter_: Filter) -> Iterator[Alternative]:
         """One, or none when no entry of this book can pass."""
