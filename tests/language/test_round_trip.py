@@ -108,10 +108,20 @@ def almost_plain(dice: Random) -> str:
     parts = []
     for _ in range(dice.randint(1, 3)):
         sign = dice.choice(("=", "<", "<=", ">=", ">", "<>", "!=", "==", " LIKE ", " like ", " Like ", "LIKE"))
-        operand = dice.choice(PATTERNS if "LIKE" in sign.upper() else VALUES)
+        if dice.random() < 0.3:
+            sign, operand = dice.choice((" IN ", " in", " NOT IN", " not  in ", " NOT in", "IN", " In ")), listed(dice)
+        else:
+            operand = dice.choice(PATTERNS if "LIKE" in sign.upper() else VALUES)
         parts.append(f"{dice.choice(NAMES)}{dice.choice(('', ' ', '  '))}{sign}{dice.choice(('', ' '))}{operand}")
     connective = dice.choice((" AND ", " and ", "\nAND ", " And ", " AND", "AND "))
     return connective.join(parts) + dice.choice(("", "", "", "", " ", "\n", " AND", ")", " OR y"))
+
+
+def listed(dice: Random) -> str:
+    some = [dice.choice((VALUES, ("1", "-2", "2.5", "1.0"), ("'x'", "'y'", "''"))) for _ in range(2)]
+    values = [dice.choice(some[0] if dice.random() < 0.9 else some[1]) for _ in range(dice.randint(0, 4))]
+    inside = dice.choice((",", ", ", " , ", ",\n")).join(values) + dice.choice(("", "", "", " ", ","))
+    return f"({dice.choice(('', ' '))}{inside})"
 
 
 def read_by_the_parser(text: str) -> Subscription | None:
@@ -140,3 +150,5 @@ def test_the_fast_lane_reads_what_the_parser_reads() -> None:
 def test_the_fast_lane_takes_plain_conjunctions() -> None:
     assert plain_conjunction("class = 'stock' AND price < 120.5 AND team LIKE 'Yan%'") is not None
     assert plain_conjunction("price < 120 OR price > 130") is None
+    assert plain_conjunction("class IN ('stock', 'bond') AND n NOT IN (1, -2, 2.5)") is not None
+    assert plain_conjunction(f"n IN ({', '.join(map(str, range(10_000)))})") is not None  # 30 ms token by token
