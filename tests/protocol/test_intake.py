@@ -9,7 +9,7 @@ from holdfast.language.subscription import Filter, Subscription
 from holdfast.matching.index import Index
 from holdfast.model.large_map import LargeMap
 from holdfast.model.messages import Delta, Publication, Publish, Snapshot, TableRefused
-from holdfast.protocol import conditions
+from holdfast.protocol import conditions, cover, tree
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkDown, LinkUp, Multicast, Received, Send, Wake
@@ -171,6 +171,35 @@ def test_a_table_of_a_neighbour_that_is_gone_is_dropped_in_slices(monkeypatch: p
     assert given <= sum(looked_at) <= given + 20
     server.handle(LinkUp("desk", "client"), now_us)
     assert not delivered(server, now_us + 1, x=3)
+
+
+class ComparingBook(ConditionBook):
+    """How many bytes of conditions were compared since it was last asked."""
+
+    compared = 0
+
+    def covers(self, wide: str, narrow: str) -> bool:
+        self.compared += self.cost(wide).filters * self.cost(narrow).bytes
+        return super().covers(wide, narrow)
+
+
+def test_conditions_that_take_long_to_compare_are_compared_in_slices() -> None:
+    book = ComparingBook()
+    server = broker(book)
+    told: list[str] = []
+    server.handle(LinkUp("b2", "broker"), 0)
+    wanted = tuple([f"a = {n} OR b = {n}" for n in range(600)])
+    effects = server.handle(Received("desk", Delta("subscriptions", 2, wanted, ())), 10)
+    now_us, slices = 10, 0
+    while server.next_due_us() <= now_us:
+        assert book.compared <= tree._COMPARED_BYTES + 2 * cover._WORK_MAX
+        now_us, slices, book.compared = now_us + 1, slices + 1, 0
+        effects += server.handle(Wake(), now_us)
+    for each in effects:
+        if isinstance(each, Send) and isinstance(each.message, Delta):
+            told += each.message.add
+    assert sorted(told) == sorted(wanted)
+    assert slices > 600 // SLICE
 
 
 def test_parsed_conditions_are_forgotten_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,19 +3,23 @@
 A condition that another one covers need not be told. When the covering one goes away, those it stood for are told
 again ("uncovering"). A conjunction can only be covered by one that tests no other attributes than it does itself, and
 that wants no other value where it wants one. So conditions are shelved by what they test, each equality for itself, and
-few are compared; the book remembers every comparison.
+few are compared; the book remembers every comparison. Many disjunctions are on one shelf, and long conjunctions take
+milliseconds to compare: what takes too long is not compared but told, which is never wrong.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from holdfast.language.subscription import apart, necessary
 from holdfast.model.large_map import LargeMap
-from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.conditions import ConditionBook, Cost
 
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
 Shelves = LargeMap[Mark, dict[str, None]]  # never gone through
 
 _COMPARED_MAX = 16  # filters; a larger disjunction is told as it is: comparing two takes the product of their filters
+
+_WORK_MAX = 80_000  # bytes of narrower ones, for each filter of the wider: about 5 ms for a condition, each way
 
 _ANY = object()
 _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
@@ -31,6 +35,9 @@ class Cover:
         self._wide: Shelves = LargeMap(hash)  # chosen ones, each under one of its marks
         self._narrow: Shelves = LargeMap(hash)  # all, under every mark
         self._large: dict[str, None] = {}  # those that are not compared
+        self._under: LargeMap[str, dict[str, None]] = LargeMap()  # chosen one -> those that are not told because of it
+        self._over: LargeMap[str, str] = LargeMap()  # and the other way round
+        self.work = 0  # what was compared so far, in bytes
 
     def __contains__(self, condition: str) -> bool:
         return condition in self._all or condition in self._large
@@ -60,32 +67,59 @@ class Cover:
         for mark in marks:
             _take_out(self._narrow, mark, condition)
         if condition not in self._chosen:
+            self._stand_alone(condition)
             return [], []
         self._drop(condition)
         added: dict[str, None] = {}
-        covers = self._book.covers
-        for orphan in [each for each in self._narrower(condition, marks) if each not in self._chosen]:
-            if covers(condition, orphan):
-                chosen, dropped = self._choose(orphan, self._all[orphan])
-                added.update(dict.fromkeys(chosen))
-                for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
-                    added.pop(each, None)
+        orphans = self._under.pop(condition, {})
+        for orphan in orphans:
+            del self._over[orphan]
+        for orphan in orphans:
+            chosen, dropped = self._choose(orphan, self._all[orphan])
+            added.update(dict.fromkeys(chosen))
+            for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
+                added.pop(each, None)
         return list(added), [condition]
 
+    def _stand_alone(self, condition: str) -> None:
+        over = self._over.pop(condition)
+        del self._under[over][condition]
+        if not self._under[over]:
+            del self._under[over]
+
     def _choose(self, condition: str, marks: Iterable[Mark]) -> tuple[list[str], list[str]]:
-        covers = self._book.covers
-        if any(covers(each, condition) for each in self._wider(marks)):
-            return [], []
-        dropped = [
-            each for each in self._narrower(condition, marks) if each in self._chosen and covers(condition, each)
-        ]
+        covers, cost = self._book.covers, self._book.cost(condition)
+        for each in self._affordable(self._wider(marks), lambda other: other.filters * cost.bytes):
+            if covers(each, condition):
+                self._put_under(each, [condition])
+                return [], []
+        narrower = self._affordable(self._narrower(condition, marks), lambda other: cost.filters * other.bytes)
+        dropped = [each for each in narrower if each in self._chosen and covers(condition, each)]
         for each in dropped:
             self._drop(each)
+            self._put_under(condition, [each, *self._under.pop(each, ())])
         # Whatever it covers has all of its marks, so one is enough: the one that it shares with the fewest.
         mark = min(marks, key=lambda mark: len(self._wide.get(mark, ())))
         self._chosen[condition] = mark
         self._wide.setdefault(mark, {})[condition] = None
         return [condition], dropped
+
+    def _affordable(self, conditions: Iterable[str], work_of: Callable[[Cost], int]) -> Iterator[str]:
+        """As many of these as there is time to compare with another one."""
+        left = _WORK_MAX
+        for each in conditions:
+            work = work_of(self._book.cost(each))
+            left -= work
+            if left < 0:
+                return
+            self.work += work
+            yield each
+
+    def _put_under(self, wide: str, conditions: Iterable[str]) -> None:
+        under = self._under.setdefault(wide, {})
+        for each in conditions:
+            under[each] = None
+            self._over[each] = wide
 
     def _drop(self, condition: str) -> None:
         _take_out(self._wide, self._chosen.pop(condition), condition)
@@ -108,12 +142,15 @@ class Cover:
         for mark in (_ALL, *marks):
             yield from self._wide.get(mark, ())
 
-    def _narrower(self, condition: str, marks: Iterable[Mark]) -> list[str]:
+    def _narrower(self, condition: str, marks: Iterable[Mark]) -> Iterator[str]:
         """Those that it may cover: they have all of its marks and perhaps others."""
         if _ALL in marks:
-            return list(self._all)
-        shelves = [self._narrow.get(mark, {}) for mark in marks]
-        return [each for each in (*self._narrow.get(_ALL, ()), *min(shelves, key=len)) if each != condition]
+            found: Iterable[str] = self._all
+        else:
+            shelves = [self._narrow.get(mark, {}) for mark in marks]
+            fewest = min(shelves, key=len)
+            found = chain(self._narrow.get(_ALL, ()), fewest)
+        return (each for each in found if each != condition)
 
 
 def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:
@@ -124,6 +161,8 @@ def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:
 
 class Everything:
     """The same, for who has to be told all of them."""
+
+    work = 0
 
     def __init__(self, book: ConditionBook) -> None:
         self._all: LargeMap[str, None] = LargeMap()

@@ -36,6 +36,7 @@ from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
 
 SLICE = 200  # conditions looked at in one go: 10 ms, in which nothing else is heard
+_COMPARED_BYTES = 160_000  # of conditions that are compared in one go: 10 ms, too
 _SPLITS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -274,7 +275,11 @@ class TreeRouter:
     def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
         add: dict[str, None] = {}
         drop: dict[str, None] = {}
-        for condition in conditions:
+        work_max = peer.cover.work + _COMPARED_BYTES
+        for at, condition in enumerate(conditions):
+            if peer.cover.work >= work_max and self._slice != ALL_AT_ONCE:
+                peer.pending.update(dict.fromkeys(conditions[at:]))
+                break
             chosen, fallen = (peer.cover.add if self._is_for(condition, name) else peer.cover.remove)(condition)
             for each in fallen:
                 if add.pop(each, self) is self:
