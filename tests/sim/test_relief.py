@@ -103,6 +103,22 @@ def test_a_broker_that_gets_a_subscriber_of_its_own_gives_its_replicas_up_and_no
     assert last == {"f"}
 
 
+@pytest.mark.parametrize("copying", ["synchronous", "ordered"])
+def test_two_adjacent_brokers_that_are_relieved_at_once_lose_nothing_and_give_all_replicas_up(
+    copying: CopyProtocol,
+) -> None:
+    network = wave(copying)
+    at_ends = tuple(replace(each, broker="b" if each.broker == "c" else each.broker) for each in network.clients)
+    known = {each.id: each for each in network.brokers}
+    brokers = tuple(replace(known["f" if name in "fg" else name], id=name) for name in "abfg")
+    links = tuple(replace(network.links[0], a=one, b=other) for one, other in ("af", "fg", "gb"))
+    line = replace(network, brokers=brokers, links=links, clients=at_ends, duration_us=90_000_000)
+    simulation = Simulation(line)
+    outcome = simulation.run()
+    assert outcome.incidents["replica_released"] == outcome.incidents["replica_ready"] >= 2
+    assert (outcome.lost, outcome.duplicates) == (0, 0)  # and order is not promised where both had one
+
+
 # Whatever happens -------------------------------------------------------------------------------------------------
 
 HAPPENS = ("crash the broker", "crash a replica", "hang a replica", "crash a neighbour", "subscribe")

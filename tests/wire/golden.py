@@ -219,7 +219,7 @@ MESSAGES: list[tuple[str, Message]] = [
     ("01 00 91 92 a3727464 a3662b31", Retired("f+1")),
     ("01 00 91 93 a372656c 05 a5647261696e", ReplicaRelease(5, "drain")),
     ("01 00 91 92 a3656368 05", Echo(5)),
-    ("01 00 91 94 a3656361 05 07 c2", EchoAnswer(5, 7, serves=False)),
+    ("01 00 91 94 a3656361 05 07 c2", EchoAnswer(5, 7, stays_alone=False)),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [

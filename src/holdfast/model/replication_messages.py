@@ -86,11 +86,13 @@ class Echo(msgspec.Struct, frozen=True, array_like=True, tag="ech"):
 
 
 class EchoAnswer(msgspec.Struct, frozen=True, array_like=True, tag="eca"):
-    """When it came. A broker also says on its own that clients subscribe there now."""
+    """When it came. A broker also says on its own that it stays alone from now on."""
 
     sent_us: Count  # as in the question; 0: nobody has asked
     came_us: Count  # by the clock of who answers
-    serves: bool  # whether clients subscribe at the broker: no replica beside it has their subscriptions
+    # No replica may stand beside it: clients subscribe there, whose subscriptions it would not have, or a broker next
+    # to it has one, and those behind the two could not tell in which order both shared the events.
+    stays_alone: bool
 
 
 _Copying = ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone

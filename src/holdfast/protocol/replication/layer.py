@@ -222,7 +222,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
     def _depart(self, now_us: int) -> list[Effect]:
         if self._departure is None:
             return []
-        is_free = not self._is_copying and not self._failovers and not self._reliefs
+        joining = any(each.state.copies for each in self._reliefs)
+        is_free = not (self._is_copying or self._failovers or self._reorderings.held or joining)
         neighbours = [name for name, is_up in self.inner.brokers().items() if is_up or name in self._failovers]
         if self._departure.is_leaving:  # there is nothing left that the successor of a dead neighbour could miss
             neighbours = [name for name in neighbours if name not in self._failovers]
@@ -331,7 +332,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         was_served = not subscribes or self._tree.serves
         effects += self.inner.handle(Received(name, message), now_us)
         if not was_served and self._tree.serves:
-            effects = self._reliefs.tell_served(now_us) + effects
+            effects = self._reliefs.tell_alone(now_us) + effects
         if self._session is not None and forgot:
             effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
         if type(message) is Delta or type(message) is Snapshot:
@@ -360,7 +361,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             case HighWaterMarks() if name in self._reorderings:
                 return self._let_go(self._reorderings.on_marks(name, message.marks))
             case Echo(sent_us):
-                return [Send(name, EchoAnswer(sent_us, now_us, self._tree.serves))]
+                return [Send(name, EchoAnswer(sent_us, now_us, self._reliefs.stays_alone))]
             case EchoAnswer():
                 self._reliefs.on_answer(name, message)
             case LastAdvertisement() | LastSubscription() if session is not None:
@@ -369,10 +370,10 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
                 failover.on_open()
             case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
                 return self._takeovers.on_copy_done(failover, name, digest, now_us)
-            case _ if (relief := self._reliefs.get(name)) is not None:
-                return self._on_relief(relief, message, now_us)
             case ReplicaRelease(epoch, step) if self._departure is not None and self._departure.epoch == epoch:
                 self._departure.on_release(name, step, now_us)
+            case _ if (relief := self._reliefs.get(name)) is not None:
+                return self._on_relief(relief, message, now_us)
             case Retired() if self._departure is not None and self._departure.is_leaving:
                 self.inner.handle(LinkDown(name), now_us)  # we have nothing more to say to the others
             case Retired():

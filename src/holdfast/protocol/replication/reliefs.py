@@ -54,7 +54,7 @@ class Reliefs:
         self._load = LoadWatch(settings)
         self._echoes = Echoes()
         self._looks = 0
-        self._serves: dict[str, bool] = {}  # brokers, and whether clients subscribe there, as they have told
+        self._alone: dict[str, bool] = {}  # brokers, and whether no replica may stand beside them, as they have told
         self.reorderings = Reorderings(settings)
 
     def __bool__(self) -> bool:
@@ -95,7 +95,8 @@ class Reliefs:
             marks.on_ways_changed()
         self._load.on_joined(holder, now_us)
         joins = Incident(REQUESTED[request.use], holder, other=name, copying=request.copying)
-        return [joins, *self._tree.on_link_up(name, "broker", now_us)]
+        told = self.tell_alone(now_us) if holder < self._broker.name else []
+        return [joins, *told, *self._tree.on_link_up(name, "broker", now_us)]
 
     def on_done(self, relief: Relief, digest: int) -> None:
         if relief.state.copies and self._broker.heard_summary(relief.replica, "subscriptions")[1] == digest:
@@ -112,13 +113,18 @@ class Reliefs:
 
     # The broker that is relieved -----------------------------------------------------------------
 
-    def tell_served(self, now_us: int) -> list[Effect]:
-        """Clients subscribe here now, and a replica beside us would not know: nobody may send it what is for them."""
+    @property
+    def stays_alone(self) -> bool:
+        """Whether no replica may stand beside us; of two adjacent brokers the first by name gets one."""
+        return self._tree.serves or any(each.holder < self._broker.name for each in self._of.values())
+
+    def tell_alone(self, now_us: int) -> list[Effect]:
+        """A replica beside us would not know what clients here want: nobody may send it what is for them."""
         brokers = tuple(self._broker.brokers())
-        return [Multicast(brokers, EchoAnswer(0, now_us, serves=True))] if brokers and self._load.is_on else []
+        return [Multicast(brokers, EchoAnswer(0, now_us, stays_alone=True))] if brokers and self._load.is_on else []
 
     def on_answer(self, name: str, answer: EchoAnswer) -> None:
-        self._serves[name] = answer.serves
+        self._alone[name] = answer.stays_alone
         if answer.sent_us:
             self._echoes.on_answer(name, answer.sent_us, answer.came_us)
 
@@ -198,10 +204,10 @@ class Reliefs:
         holders = [name for name in brokers if name not in self._of and not self._failovers.has_replica(name)]
         self._looks += 1
         always = self._settings.relieve_delay_us is not None or self._looks % _ASKED_EVERY == 0
-        asked = tuple([name for name in brokers if always or name not in self._serves])
+        asked = tuple([name for name in brokers if always or name not in self._alone])
         effects: list[Effect] = [Multicast(asked, Echo(now_us))] if asked else []
         self._load.forget(holders)
-        self._serves = {name: serves for name, serves in self._serves.items() if name in brokers}
+        self._alone = {name: alone for name, alone in self._alone.items() if name in brokers}
         self._echoes.forget(brokers)
         for holder in holders:
             effects += self._look_at(holder, now_us)
@@ -217,9 +223,9 @@ class Reliefs:
         if self._load.wants_one_more(holder) and len(reliefs) < self._settings.relief_max:
             use: ReplicaUse = "reordering" if self._settings.reorder else "scheduling"
             own = self._directory.neighbours_of(holder), self._settings.copying, use, len(reliefs)
-            wanted = [] if self._serves.get(holder, True) else [ReplicaWanted(holder, *own)]
+            wanted = [] if self._alone.get(holder, True) else [ReplicaWanted(holder, *own)]
             return [Incident("overloaded", holder), *wanted]
-        is_idle = self._load.can_miss_one(holder, now_us) or self._serves.get(holder, False)
+        is_idle = self._load.can_miss_one(holder, now_us) or self._alone.get(holder, False)
         if reliefs and is_idle and self._can_do_without(reliefs[-1]):
             return [Send(reliefs[-1].replica, ReplicaRelease(reliefs[-1].copy.epoch, "spare"))]
         return []
@@ -242,7 +248,7 @@ class Reliefs:
         others = tuple([name for name in effect.to if name not in place])
         at_holder = tuple([name for name in effect.to if name in (holder, self._successor_of(holder))])
         ways = [each.replica for each in reliefs if each.takes(each.replica in effect.to)]
-        if at_holder and self._serves.get(holder, False):
+        if at_holder and self._alone.get(holder, False):
             ways = []  # it may be for clients of the holder
         way = self._choose(holder, bool(at_holder), ways)
         if way is not None and holder in self._marks:
