@@ -112,6 +112,21 @@ def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_who_publishes_to_a_broker_that_is_gone_ends_when_it_is_told_to(processes: Processes) -> None:
+    broker, address = processes.broker("b1")
+    with holdfast.connect_sync(address) as client:
+        wanted = client.subscribe("n > 0")
+        client.flush()
+        publisher = processes.start("pub", "--broker", address, "--json")
+        publisher.give('{"n": 1}\n')
+        assert wanted.next(timeout=PATIENCE_S).event == {"n": 1}
+    assert broker.ask(signal.SIGKILL) == -signal.SIGKILL
+    publisher.give("nonsense\n" + '{"n": 2}\n' * 1_000)
+    publisher.line("line 2: not JSON", error=True)  # then it waits for a broker
+    assert publisher.ask(signal.SIGTERM) == 1  # a line was skipped
+    assert json.loads(publisher.line("published"))["skipped"] == 1
+
+
 def test_events_go_from_standard_input_through_two_brokers_to_standard_output(processes: Processes) -> None:
     _, first = processes.broker("b1")
     _, second = processes.broker("b2", "--peer", f"b1={first}")

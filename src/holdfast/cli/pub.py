@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -115,31 +116,54 @@ async def _publish(
     """How many were published, how many were no events, and how many of those published the broker has refused."""
     from holdfast.cli.connection_options import stopping
 
-    published = skipped = 0
-    loop = asyncio.get_running_loop()
-    due_s = loop.time()
+    counted = _Counted()
     async with client:
         with stopping() as stop:
-            number = 0
-            what, lines = ("line", _lines(stop)) if events is None else ("argument", _given(events))
-            async for line in lines:
-                number += 1
-                try:
-                    event = _event(line)
-                    if event is None:
-                        continue
-                    if rate is not None:
-                        due_s = max(due_s + 1 / rate, loop.time())
-                        if await _stopped_within(stop, due_s - loop.time()):
-                            break
-                    await client.publish(event, lifetime=lifetime)
-                    published += 1
-                except InputError as problem:
-                    skipped += 1
-                    print(f"{what} {number}: {problem}", file=sys.stderr)
+            publishing = asyncio.create_task(_publish_each(client, events, lifetime, rate, stop, counted))
+            stopped = asyncio.create_task(stop.wait())
+            await asyncio.wait([publishing, stopped], return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if stop.is_set():
+                publishing.cancel()  # it may wait for a broker that does not come back
+            with suppress(asyncio.CancelledError):
+                await publishing
         if not stop.is_set():
             await client.flush()
-        return published, skipped, tell_denials(client)
+        return counted.published, counted.skipped, tell_denials(client)
+
+
+@dataclass
+class _Counted:
+    published: int = 0
+    skipped: int = 0
+
+
+async def _publish_each(
+    client: "Client",
+    events: list[str] | None,
+    lifetime: float | None,
+    rate: float | None,
+    stop: asyncio.Event,
+    counted: _Counted,
+) -> None:
+    loop = asyncio.get_running_loop()
+    due_s, number = loop.time(), 0
+    what, lines = ("line", _lines(stop)) if events is None else ("argument", _given(events))
+    async for line in lines:
+        number += 1
+        try:
+            event = _event(line)
+            if event is None:
+                continue
+            if rate is not None:
+                due_s = max(due_s + 1 / rate, loop.time())
+                if await _stopped_within(stop, due_s - loop.time()):
+                    break
+            await client.publish(event, lifetime=lifetime)
+            counted.published += 1
+        except InputError as problem:
+            counted.skipped += 1
+            print(f"{what} {number}: {problem}", file=sys.stderr)
 
 
 async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
