@@ -135,9 +135,9 @@ def keeper_of(
     space: str,
     lanes: str,
     body: Body,
-    report: Callable[[str], None],
+    report: Callable[[str], None] = lambda text: None,
 ) -> Keeper:
-    """A keeper of the events that a condition describes on a bus; not started yet."""
+    """A keeper of the events that a condition describes on a bus; not started yet. `report` gets what it has to say."""
     text = str(parsed_condition(condition))
     promises = Guarantees(RecoverySettings())
     client = bus_client([address], None, None, promises, space, lanes, body, Signing(keeps=True))
