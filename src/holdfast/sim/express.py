@@ -144,7 +144,7 @@ class Express(Carrier):
             if each.source not in known:
                 known[each.source] = source_key(self._seed, each.source)
         of_sources = np.array([known[each.source] for each in events], np.uint64)
-        keys: NDArray[np.uint64] = keys_of_events(of_sources, np.array([each.seq for each in events], np.uint64))
+        keys = keys_of_events(of_sources, np.array([each.seq for each in events], np.uint64))
         return keys, np.array(self._bytes[first:], np.int64) + PUBLISH_BYTES
 
     def _fly(self, until_us: int, events: Events) -> tuple[_Rows, _Rows]:

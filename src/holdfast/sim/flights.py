@@ -74,9 +74,10 @@ def _mixed(word):
     return word ^ (word >> _31)
 
 
-def keys_of_events(of_source, seq):
+def keys_of_events(of_source: NDArray[np.uint64], seq: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Of arrays, by NumPy: a ufunc of numba's own takes a quarter of a second of every process to load."""
-    return _mixed.py_func(of_source + seq * _GOLDEN)
+    keys: NDArray[np.uint64] = _mixed.py_func(of_source + seq * _GOLDEN)
+    return keys
 
 
 @nb.njit(inline="always")
