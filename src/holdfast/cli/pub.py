@@ -116,7 +116,7 @@ async def _publish(
     """How many were published, how many were no events, and how many of those published the broker has refused."""
     from holdfast.cli.connection_options import stopping
 
-    counted = _Counted()
+    counted = _CountedLines()
     async with client:
         with stopping() as stop:
             publishing = asyncio.create_task(_publish_each(client, events, lifetime, rate, stop, counted))
@@ -133,7 +133,7 @@ async def _publish(
 
 
 @dataclass
-class _Counted:
+class _CountedLines:
     published: int = 0
     skipped: int = 0
 
@@ -144,7 +144,7 @@ async def _publish_each(
     lifetime: float | None,
     rate: float | None,
     stop: asyncio.Event,
-    counted: _Counted,
+    counted: _CountedLines,
 ) -> None:
     loop = asyncio.get_running_loop()
     due_s, number = loop.time(), 0
