@@ -19,7 +19,8 @@ from holdfast.net.history_settings import HistorySettings
 from holdfast.net.session import Session
 from holdfast.store.log import Retention
 from holdfast.wire.signals import AskPast, Past
-from tests.net.harness import live
+from tests.net.harness import lab, live, settled, take
+from tests.net.test_impairment import impaired
 from tests.net.test_processes import Process
 
 MS = 0.001
@@ -144,6 +145,110 @@ async def test_who_asks_again_over_a_new_connection_need_not_wait_for_its_former
         await client.attach()
         assert await numbers(everything, 5) == [1, 2, 3, 4, 5]
         assert not client.losses().take()
+
+
+@pytest.mark.parametrize("order", ["none", "strict"])
+@live
+async def test_what_recovery_brings_while_the_past_is_read_is_not_lost_nor_out_of_order(
+    tmp_path: Path, order: str
+) -> None:
+    """The history of b2 does not have what was lost before b2, and the application reads nothing meanwhile."""
+    number = 300
+    async with lab() as net:
+        b1 = await net.broker("b1", **impaired(delay_us=2_000, jitter_us=1_000, loss_ratio=0.1))
+        b2 = await net.broker("b2", peers={"b1": b1.listening[0]}, history=HistorySettings(tmp_path))
+        publisher = await net.client(b1, recovery=True)
+        subscriber = await net.client(b2, recovery=True, order=order)
+        await settled(subscriber, publisher)
+        old = subscriber.subscribe("old >= 0")
+        await settled(subscriber, publisher)
+        await publisher.publish_many([{"old": each} for each in range(100)])
+        await asyncio.wait_for(take(old, 100), 30)
+        wanted = subscriber.subscribe("old >= 0 OR n >= 0", since=60, queue_max=20)
+        probe = subscriber.subscribe("n >= 0")
+        await settled(subscriber, publisher)
+        await publisher.publish_many([{"n": each} for each in range(number)])
+        repaired = [await probe.next(timeout=30) for _ in range(number)]
+        assert any(each.via == "repair" for each in repaired)
+        assert not subscriber.settled
+        assert not wanted.account().complete
+        got: list[int] = []
+        while len(got) < number:
+            event = (await wanted.next(timeout=30)).event
+            got += [event["n"]] if "n" in event else []
+        assert sorted(got) == list(range(number))
+        assert got == sorted(got) or order == "none"
+        assert wanted.account().complete
+
+
+@live
+async def test_the_last_events_are_those_of_when_it_was_subscribed_however_late_the_answer(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker:
+        await fill(broker.address, 1, 20)
+        async with holdfast.connect(broker.address) as client:
+            ask, asked = client._past_reader._ask, 0
+
+            async def ask_and_lose_the_first_answer(question: AskPast) -> Past:
+                nonlocal asked
+                asked += 1
+                answer = await ask(question)
+                if asked == 1:
+                    await fill(broker.address, 21, 50)
+                    await asyncio.wait_for(seen.next(), 30)
+                    raise TransportError("the connection broke")
+                return answer
+
+            client._past_reader._ask = ask_and_lose_the_first_answer
+            seen = client.subscribe("n = 50")
+            wanted = client.subscribe("n > 0", last=5)
+            assert await numbers(wanted, 35) == list(range(16, 51))
+            assert asked > 1
+
+
+@live
+async def test_a_history_that_another_has_replaced_meanwhile_is_named(tmp_path: Path) -> None:
+    first = holdfast.Broker(name="b", history=tmp_path / "first")
+    async with first:
+        place = first.address
+        await fill(place, 1, 40)
+        client = holdfast.connect(place)
+        await client.__aenter__()
+        wanted = client.subscribe("n > 0", since=60, queue_max=10)
+        assert await numbers(wanted, 1) == [1]
+    async with holdfast.Broker(place, name="b", history=tmp_path / "second"):
+        assert await numbers(wanted, 9) == list(range(2, 11))
+        reason = ""
+        while "was replaced by another" not in reason:
+            reason = (await asyncio.wait_for(anext(client.losses()), 30)).reason
+        await fill(place, 41, 42)
+        got = 0
+        while got < 42:
+            [got] = await numbers(wanted, 1)
+        await client.close()
+
+
+@live
+async def test_a_place_in_one_history_is_never_taken_for_one_in_another(tmp_path: Path) -> None:
+    """The brokers keep the same, but not from the same time on."""
+    first = holdfast.Broker(name="b1", history=tmp_path / "first")
+    async with holdfast.Broker(name="b2", history=tmp_path / "second") as second:
+        async with first:
+            await fill(first.address, -1_000, 20)
+            await fill(second.address, 1, 20)
+            client = holdfast.connect([first.address, second.address])
+            await client.__aenter__()
+            wanted = client.subscribe("n > 0", since=60, queue_max=10)
+            assert await numbers(wanted, 1) == [1]
+        assert await numbers(wanted, 29) == [*range(2, 11), *range(1, 21)]  # ten were asked for at a time
+        await client.close()
+
+
+@live
+async def test_a_folder_with_the_history_of_another_condition_is_refused_with_a_hint(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=HistorySettings(tmp_path, "n > 1")):
+        pass
+    with pytest.raises(InputError, match=r"history of another condition than n > 2; name another folder"):
+        await holdfast.Broker(history=HistorySettings(tmp_path, "n > 2")).__aenter__()
 
 
 @live

@@ -19,12 +19,13 @@ class Account(msgspec.Struct, frozen=True):
     attached: bool  # the client has a connection; without one nobody knows what is owed
     delivered: int  # events that the application has taken
     waiting: int  # that have come and were not taken yet
-    held: int  # that have come and are held back for the sake of order
+    held: int  # that have come and are held back for the sake of order, or until the past has been read
     dropped: int  # that had come and were dropped, because the application was too slow
     missing: tuple[Missing, ...]  # that are looked for
     lost: tuple[Loss, ...]  # given up since the subscription began, by number, or possibly lost, by time
+    replaying: bool = False  # what the broker has kept is still being read
 
     @property
     def complete(self) -> bool:
         """Whether all that is owed so far has come, and nothing may have been lost since the subscription began."""
-        return self.attached and not (self.held or self.dropped or self.missing or self.lost)
+        return self.attached and not (self.replaying or self.held or self.dropped or self.missing or self.lost)

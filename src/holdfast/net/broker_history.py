@@ -97,16 +97,20 @@ class BrokerHistory:
 
     async def _answer(self, session: Session, ask: AskPast) -> None:
         past = await self._found(session, ask)
+        if past is None:  # we stop: who gets no answer asks again where it connects next
+            return
         self._answering.pop(session, None)  # before the answer leaves, because whoever has it may ask again at once
         self._tell(session, past)
 
-    async def _found(self, session: Session, ask: AskPast) -> Past:
-        """The answer, when there is room for it."""
+    async def _found(self, session: Session, ask: AskPast) -> Past | None:
+        """The answer, when there is room for it; None when there will be none."""
         assert session.link is not None
         client = session.link.name
         await session.link.room()
-        if self._keeper is None:
+        if not self.keeps:
             return Past(ask.token, refused=f"{self._settings.name} keeps none; start it with --history FOLDER")
+        if self._keeper is None:
+            return None
         past = await self._keeper.answer(client, ask, lambda wanted: self._admitted(client, wanted))
         await session.link.room()
         return past

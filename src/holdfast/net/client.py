@@ -39,7 +39,7 @@ from holdfast.net.group_inbox import SharedSubscriptions
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
-from holdfast.net.replaying import PastReader, ReplayInbox, Since, checked_start
+from holdfast.net.replaying import PastReader, Since, checked_start
 from holdfast.net.session import Session
 from holdfast.net.setup import made_up_name, parsed_condition
 from holdfast.net.signing import UNSIGNED, Signing
@@ -367,7 +367,10 @@ class Client(Attachment):
             self._signing.check_group()
             inbox: Inbox = self._shared.subscribe(id_, text, group, queue_max)
         else:
-            inbox = new_inbox(self._durable, *queue) if start is None else ReplayInbox(*queue, self._settings)
+            if start is None:
+                inbox = new_inbox(self._durable, *queue)
+            else:
+                inbox = self._past_reader.inbox(queue, self._settings, self.name, self._guarantees.keeps_strictly)
             if self._guarantees.order is not None:
                 inbox.admit(self._guarantees.order.held_max)
             self._denials.on_subscribed(id_, text)
@@ -383,7 +386,8 @@ class Client(Attachment):
             attached=self._link is not None,
             delivered=inbox.came - waiting - dropped,
             waiting=waiting,
-            held=self._machine.held(id_),
+            held=self._machine.held(id_) + inbox.held,
+            replaying=inbox.is_replaying,
             dropped=dropped,
             missing=tuple([Missing(*each) for each in self._machine.missing()]),
             lost=self._losses.since(since_us),
@@ -411,7 +415,8 @@ class Client(Attachment):
         """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
         self._check_open()
         away = self._link is None and self._subscribes
-        return not self._losses and not away and self._machine.has_settled(self._clock.now_us())
+        replays = any(each.is_replaying for each in self._inboxes.values())
+        return not (self._losses or away or replays) and self._machine.has_settled(self._clock.now_us())
 
     @property
     def recovered(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 
 from holdfast.language.covering import covers
 from holdfast.language.parser import parse
@@ -30,7 +31,7 @@ from holdfast.net.subscription import Delivery
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.store_changes import Body
 from holdfast.store.history import History
-from holdfast.store.log import GoneError
+from holdfast.store.log import GoneError, id_in
 from holdfast.store.logged import Logged
 from holdfast.store.segment import LogDamagedError
 from holdfast.wire.codec import encode_message, framed
@@ -82,17 +83,26 @@ class HistoryKeeper:
 
     def _open(self) -> History:
         folder = self._settings.folder
-        id_ = sha256(str(self._wanted).encode()).hexdigest()[:32]  # another condition is another history
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(folder)
             try:
-                return History(folder, id_, self._settings.retention, self._clock.now_us())
+                return History(folder, self._id(folder), self._settings.retention, self._clock.now_us())
             except BaseException:
                 os.close(self._lock)
                 raise
         except OSError as problem:
             raise InputError(f"{folder}: cannot keep history there: {problem.strerror}") from None
+
+    def _id(self, folder: Path) -> str:
+        """That of the history there, or of a new one, so that no offset of one is taken for one of another."""
+        condition = sha256(str(self._wanted).encode()).hexdigest()[:16]
+        found = id_in(folder) or condition + token_hex(8)
+        if not found.startswith(condition):
+            raise InputError(
+                f"{folder}: holds the history of another condition than {self._wanted}; name another folder"
+            )
+        return found
 
     async def close(self) -> None:
         """Write what has come, and end."""
@@ -177,8 +187,8 @@ class HistoryKeeper:
 
     # Answering -----------------------------------------------------------------------------------
 
-    async def answer(self, client: str, ask: AskPast, admitted: Callable[[Subscription], Subscription]) -> Past:
-        """What a client asks for, as far as it may see it."""
+    async def answer(self, client: str, ask: AskPast, admitted: Callable[[Subscription], Subscription]) -> Past | None:
+        """What a client asks for, as far as it may see it; None when the broker stops."""
         try:
             wanted = parse(ask.condition)
             if not covers(self._wanted, wanted):
@@ -187,8 +197,8 @@ class HistoryKeeper:
             return await self._answer(ask, admitted(wanted))
         except ConditionError as problem:
             return Past(ask.token, refused=str(problem)[:_REASON_MAX])
-        except TransportError as problem:
-            return Past(ask.token, refused=f"the broker stops: {problem}"[:_REASON_MAX])
+        except TransportError:
+            return None
         except (LogDamagedError, OSError) as problem:  # what is live has to go on all the same
             self._report(f"{client} asked for the past, which cannot be read: {problem}")
             return Past(ask.token, refused=f"its files cannot be read: {problem}"[:_REASON_MAX])

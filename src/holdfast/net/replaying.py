@@ -26,8 +26,10 @@ LAST_MAX = 1_000_000  # a broker goes back through as many; the same for clients
 _PART_MAX = 1_000  # events asked for at once
 _ANSWER_S = 30.0  # a broker whose disk does not answer for so long is asked again
 _UNKNOWN = -1  # where the history ends
+_OTHER = "while {} read its broker's history that was replaced by another, which need not have the same"
 _GONE = "the broker keeps no longer what {} had still to read of its history"
 
+Queue = tuple[int, WhenFull, Callable[[Inbox], None], Callable[[], Growing]]  # how long it may be, and what then
 Since = datetime | timedelta | float | None  # a moment, or how long ago
 
 
@@ -67,9 +69,11 @@ class ReplayInbox(Inbox):
         on_level: Callable[[Inbox], None],
         on_overflow: Callable[[], Growing],
         settings: ProtocolSettings,
+        on_lost: Callable[[Delivery, str], None],
+        is_ordered: Callable[[Delivery], bool] | None,
     ) -> None:
         super().__init__(queue_max, when_full, on_level, on_overflow)
-        self.replay: Replay[Delivery] = Replay(settings, queue_max)
+        self.replay: Replay[Delivery] = Replay(settings, queue_max, on_lost, is_ordered)
         self.most = queue_max
         self._room = asyncio.Event()
 
@@ -100,6 +104,21 @@ class ReplayInbox(Inbox):
         super().close()
         self._room.set()
 
+    @property
+    def held(self) -> int:
+        return self.replay.held
+
+    @property
+    def is_replaying(self) -> bool:
+        return not (self.replay.is_live or self.closed)
+
+    async def hand_out_slowly(self, deliveries: list[Delivery]) -> None:
+        """As there is room for them, however many they are."""
+        for at in range(0, len(deliveries), self.most):
+            some = deliveries[at : at + self.most]
+            await self.room(some.__len__)
+            self.hand_out(some)
+
     async def room(self, events: Callable[[], int]) -> None:
         """Until so many more have room, or all have been read."""
         while self._items and len(self._items) + events() > self._max and not self.closed:
@@ -125,6 +144,17 @@ class PastReader:
         self._turn = asyncio.Lock()  # a broker answers one question of a client at a time
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def inbox(self, queue: Queue, settings: ProtocolSettings, name: str, keeps_order: bool) -> ReplayInbox:
+        """For a subscription of the client of this name, whose live events come in their publishers' order, or not."""
+
+        def lose(event: Delivery, reason: str) -> None:
+            self._on_lost(Lost(event.source, event.seq, event.seq, reason), self._now_us())
+
+        def is_ordered(event: Delivery) -> bool:
+            return event.publication.record is not None and event.source != name
+
+        return ReplayInbox(*queue, settings, lose, is_ordered if keeps_order else None)
+
     def begin(self, condition: str, inbox: Inbox, start: tuple[int, int] | None) -> None:
         """Read into the queue of a subscription, if that begins in the past."""
         if start is not None and isinstance(inbox, ReplayInbox):
@@ -139,13 +169,17 @@ class PastReader:
     async def _read(self, condition: str, inbox: ReplayInbox, last: int, since_us: int) -> None:
         """All of it, then what was held back."""
         replay, log, lo, end = inbox.replay, "", 0, _UNKNOWN
+        again = _UNKNOWN  # from where on there are events that were to come live first
         part = min(_PART_MAX, inbox.most)
         while not inbox.closed:
             await inbox.room(lambda: part)
             if end == _UNKNOWN:
                 replay.on_end_asked()
+                lo, again = lo if again == _UNKNOWN else again, _UNKNOWN
+            # The last so many as of the beginning are as many more now as have come since.
+            start = min(last + replay.came, LAST_MAX) if last else 0, since_us
             try:
-                past, events = await self._part(condition, (last, since_us), (log, lo), part, end == _UNKNOWN)
+                past, events = await self._part(condition, start, (log, lo), part, end == _UNKNOWN)
             except (TransportError, TimeoutError):  # what came live meanwhile may be lost, and is in the history
                 end = _UNKNOWN
                 continue
@@ -155,14 +189,21 @@ class PastReader:
                 return inbox.hand_out(replay.give_up())
             if past.gone:
                 self._lose(_GONE.format(condition), since_us, past.gone)
+            if log and past.log != log:  # it need not have what the former one had, and what was let go for its sake
+                self._lose(_OTHER.format(condition), since_us)
+            await inbox.hand_out_slowly(replay.on_past(events, is_first=past.log != log))
+            if replay.skipped and again == _UNKNOWN:
+                again = lo
             log, lo, end = past.log, past.next, past.end if end == _UNKNOWN else end
-            inbox.hand_out(replay.on_past(events))
-            if lo >= end:
-                await inbox.room(lambda: replay.held)
-                followed = replay.on_end_reached()
-                if followed is not None:
+            while lo >= end > _UNKNOWN:
+                await inbox.room(lambda: min(replay.held, inbox.most))
+                followed = replay.on_end_reached(inbox.most)
+                if followed is None:
+                    end = _UNKNOWN
+                elif replay.is_live:
                     return inbox.hand_out(followed)
-                end = _UNKNOWN
+                else:
+                    await inbox.hand_out_slowly(followed)
 
     async def read(self, condition: str, start: tuple[int, int]) -> AsyncIterator[list[Delivery]]:
         """What the broker has when it is asked, part by part; a PastRefusedError when it keeps none.

@@ -117,6 +117,16 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def held(self) -> int:
+        """How many have come and wait outside of the queue."""
+        return 0
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether it still reads what its broker has kept."""
+        return False
+
     def admit(self, released: int) -> None:
         """While it pushes back, take so many more at once: order had them already, and lets go of them together."""
         self._cap += released if self._pushes_back else 0

@@ -98,6 +98,11 @@ class Guarantees(Settings):
     )
     order: LatchSettings | None = setting(None, "how it keeps the order of each source", "waiting costs delay")
 
+    @property
+    def keeps_strictly(self) -> bool:
+        """Whether no event of a source is ever handed out after a later one."""
+        return self.order is not None and (self.order.mode == "strict" or isinstance(self.recovery, RecoverySettings))
+
 
 BEST_EFFORT = Guarantees()
 

@@ -324,6 +324,12 @@ class Log:
         segment.sync_folder(self._folder)
 
 
+def id_in(folder: Path) -> str | None:
+    """Of the log that a folder holds; None where there is none."""
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    return segment.read_header(paths[0]).log if paths else None
+
+
 def _found(path: Path, id_: str) -> _Segment:
     header = segment.read_header(path)
     if header.log != id_:
