@@ -4,8 +4,9 @@ A table goes through Arrow, which costs half a millisecond however short it is. 
 place in the row of codes, or of numbers that the kernel finds the codes of, and all passes are one call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from operator import itemgetter
 from struct import Struct
 from types import NoneType
@@ -57,6 +58,7 @@ class Few:
                 self._slots.setdefault(slot.attribute, {}).update(dict.fromkeys(_TYPES[slot.sort], place))
         self._named = list(self._slots.items())
         self._columns = [(name, places, itemgetter(name)) for name, places in self._named]
+        self._take_all: Callable[[Attributes], Any] = itemgetter(*self._slots) if self._slots else dict
         self._all = slots
         self._texts: dict[int, dict[str | None, int]] = {
             at: {} for at, each in enumerate(slots) if each.text is not None
@@ -172,22 +174,34 @@ class Few:
     def _put_columns(self, events: Sequence[Attributes]) -> None:
         """All events of a run, attribute by attribute: values of one kind become codes without a loop in Python."""
         rows = len(events)
-        for name, places, given in self._columns:
-            values: list[Any]
-            try:
-                values = list(map(given, events))
-            except KeyError:  # some do not have it
-                values = [event.get(name) for event in events]
-            kinds = set(map(type, values))
-            kinds.discard(NoneType)
-            if not self._put_column(values, kinds, places):
+        for (name, places, _), values in zip(self._columns, self._values_of(events), strict=True):
+            if not self._put_column(values, places):
                 for row, event in enumerate(events):
                     self._put_values(row, event, [(name, places)])
         for name, at in self._present:
             self._codes[:rows, at] = [MISSING if event.get(name) is None else PRESENT for event in events]
 
-    def _put_column(self, values: list[Any], kinds: set[type], places: dict[type, int]) -> bool:
+    def _values_of(self, events: Sequence[Attributes]) -> Iterable[Sequence[Any]]:
+        """Attribute by attribute, the value that each event has of it; None where it has none."""
+        if len(self._columns) > 1:
+            try:
+                return zip(*map(self._take_all, events), strict=True)
+            except KeyError:  # some do not have them all
+                pass
+        return [_values_of_one(events, name, given) for name, _, given in self._columns]
+
+    def _put_column(self, values: Sequence[Any], places: dict[type, int]) -> bool:
         """False, with nothing done, where values are of several kinds, or constants no doubles."""
+        at = places.get(str)
+        if at is not None and len(places) == 1:
+            try:  # texts that came before: no value of another kind equals one
+                self._codes[: len(values), at] = list(map(self._texts[at].__getitem__, values))
+                return True
+            except (KeyError, TypeError):  # a list cannot be looked up
+                pass
+        kinds = set(map(type, values))
+        somewhere_none = NoneType in kinds
+        kinds.discard(NoneType)
         if not kinds.isdisjoint(_NUMBERS):
             kind: type = float if kinds <= _NUMBERS else NoneType
         else:
@@ -205,17 +219,13 @@ class Few:
             if kind is datetime:
                 values = [each if each is None else microseconds(each) for each in values]
             try:
-                self._values[: len(values), self._column_of[at]] = values
+                self._values[: len(values), self._column_of[at]] = values if somewhere_none else _doubles(values)
             except OverflowError:
                 return False
         return True
 
-    def _text_codes(self, at: int, texts: list[Any]) -> list[int]:
+    def _text_codes(self, at: int, texts: Sequence[Any]) -> list[int]:
         known: dict[Any, int] = self._texts[at]
-        try:
-            return list(map(known.__getitem__, texts))
-        except KeyError:
-            pass
         return [self._text_code(at, each) if (code := known.get(each)) is None else code for each in texts]
 
     def _text_code(self, at: int, text: str | None) -> int:
@@ -284,6 +294,23 @@ def _no_patterns(rows: int) -> Patterns:
 
 
 _NO_PATTERNS = [_no_patterns(rows) for rows in range(ROWS_MAX + 1)]
+
+
+def _values_of_one(events: Sequence[Attributes], name: str, given: Callable[[Attributes], Any]) -> list[Any]:
+    try:
+        return list(map(given, events))
+    except KeyError:
+        return [event.get(name) for event in events]
+
+
+def _doubles(numbers: Sequence[int | float]) -> npt.NDArray[np.float64]:
+    """A third of the time that NumPy takes to find out what a sequence holds."""
+    return np.frombuffer(_packed(len(numbers))(*numbers))
+
+
+@cache
+def _packed(count: int) -> Callable[..., bytes]:
+    return Struct(f"{count}d").pack
 
 
 def _has_doubles(slot: Slot) -> bool:

@@ -9,7 +9,10 @@ from functools import reduce
 from itertools import compress
 from operator import or_
 
+from holdfast.model.limits import BATCH_EVENTS_MAX
+
 _DENSE = 8  # to look at a set bit takes about so many times as long as a place of the turned table
+_PLACES = list(range(BATCH_EVENTS_MAX))  # made once: most are too large for Python to have them at hand
 _BITS = [bytes([byte >> bit & 1 for byte in range(256)]) for bit in range(8)]  # of each byte, as tables to translate by
 
 
@@ -34,8 +37,7 @@ def _turned_over(wanted: Sequence[int], anybody: int) -> dict[Sequence[int], int
             if anybody & who:
                 chosen = column.translate(_BITS[bit])
                 alike[chosen] = alike.get(chosen, 0) | who
-    places = range(len(wanted))
-    return {tuple(compress(places, chosen)): who for chosen, who in alike.items()}
+    return {tuple(compress(_PLACES, chosen)): who for chosen, who in alike.items()}
 
 
 def _bit_by_bit(wanted: Sequence[int]) -> dict[Sequence[int], int]:
