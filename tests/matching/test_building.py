@@ -69,6 +69,18 @@ def test_what_is_left_of_a_built_matcher_is_compiled_anew_and_saved(tmp_path: Pa
     assert answers(Matcher.open(tmp_path / "m")) == answers(plain)
 
 
+@pytest.mark.parametrize("many", [1, 200])  # pairs of an event: keys are found one by one, or all at once
+def test_what_is_removed_from_a_built_matcher_is_gone_whatever_its_id(many: int) -> None:
+    for ids in ([10**18 + n for n in range(many + 2)], [f"q{n}" for n in range(many + 2)]):
+        matcher = Matcher.build([(id_, "a > 0") for id_ in ids])
+        assert sorted(matcher.match({"a": 1})) == sorted(ids)
+        matcher.remove(ids[1])
+        assert sorted(matcher.match({"a": 1})) == sorted([ids[0], *ids[2:]])
+        assert ids[1] not in matcher and len(matcher) == many + 1
+        matcher.add(ids[1], "a < 0")
+        assert matcher.match({"a": -1}) == [ids[1]]
+
+
 def test_building_refuses_what_adding_refuses() -> None:
     with pytest.raises(MisuseError, match="two subscriptions have the id 1"):
         Matcher.build([(1, "a = 1"), (1, "a = 2")])
@@ -79,10 +91,15 @@ def test_building_refuses_what_adding_refuses() -> None:
 
 
 def test_an_archive_gives_back_every_text() -> None:
-    texts = [f"a = '{n}\0\\0\\\\0é'" if n % 3 == 0 else f"b = {n}" for n in range(2_500)]
+    kinds = [
+        "a = '{n}\0\\0\\\\0\1\\1é'",
+        "b7 < -{n} AND c > {n}.{n} OR x = 'a'",
+        "d = 00{n}00000000000 AND e = '1\u0663{n}'",
+    ]
+    texts = [kinds[n % 3].format(n=n) for n in range(2_048)] + ["TRUE"] * 1_024 + ["a = 4294967296"]
     archive = Archive()
     for each in texts:
         archive.add(each)
     assert [*archive] == texts
-    for at in (0, 1_023, 1_024, 2_499):
+    for at in (0, 1_023, 1_024, 2_047, 3_071, 3_072):
         assert archive[at] == texts[at]

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from functools import cache, cached_property
 from itertools import chain
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from holdfast.language.subscription import Filter
 from holdfast.matching import collector
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.matching.few import Few
     from holdfast.matching.kernels import Ints
     from holdfast.matching.level_marks import LevelMarks
+    from holdfast.matching.number_keys import NumberKeys
 
 K = TypeVar("K", bound=Hashable)
 Filters = Sequence[Filter]
@@ -57,7 +58,10 @@ class CompiledLevel(Generic[K]):
     """Keys whose filters were compiled together. One that was removed is None."""
 
     def __init__(
-        self, columns: "Columns", keys: Callable[[], list[K]], filters: Callable[[int], Filters] | None = None
+        self,
+        columns: "Columns",
+        keys: "Callable[[], list[K] | NumberKeys]",
+        filters: Callable[[int], Filters] | None = None,
     ) -> None:
         """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them.
 
@@ -75,8 +79,9 @@ class CompiledLevel(Generic[K]):
         self._repeats = bool(columns.image.repeated.any())
 
     @cached_property
-    def keys(self) -> list[K | None]:
-        return list(self._make_keys())
+    def keys(self) -> "list[K | None] | NumberKeys":
+        keys = self._make_keys()
+        return list(keys) if type(keys) is list else cast("NumberKeys", keys)
 
     @property
     def size(self) -> int:
@@ -159,19 +164,25 @@ class CompiledLevel(Generic[K]):
         """The same with whole arrays."""
         import numpy as np  # noqa: PLC0415  # a client of a few conditions never needs it
 
-        if self._key_array is None:
-            self._key_array = np.fromiter(self.keys, object, len(self.keys))
         if self._repeats:
             pairs = np.unique(rows.astype(np.int64) * self.columns.size + numbers)
             rows, numbers = pairs // self.columns.size, pairs % self.columns.size
         elif len(out) > 1:
             order = np.argsort(rows, kind="stable")
             rows, numbers = rows[order], numbers[order]
-        found, at = self._key_array[numbers].tolist(), 0
+        found, at = self._keys_at(numbers), 0
         for each, count in zip(out, np.bincount(rows, minlength=len(out)).tolist(), strict=True):
-            keys = found[at : at + count]
-            each += [key for key in keys if key is not None] if self.gone else keys
+            each += [key for key in found[at : at + count] if key is not None]
             at += count
+
+    def _keys_at(self, numbers: "Ints") -> list[K | None]:
+        import numpy as np  # noqa: PLC0415  # a client of a few conditions never needs it
+
+        if type(self.keys) is not list:
+            return cast("NumberKeys", self.keys).at(numbers)
+        if self._key_array is None:
+            self._key_array = np.fromiter(self.keys, object, len(self.keys))
+        return cast(list[K | None], self._key_array[numbers].tolist())
 
 
 def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:

@@ -21,6 +21,7 @@ from holdfast.matching import collector
 from holdfast.matching.archive import Archive
 from holdfast.matching.columns import Columns, Pairs
 from holdfast.matching.levels import CompiledLevel, Levels, compiled
+from holdfast.matching.number_keys import NumberKeys
 from holdfast.matching.storage import load, save
 from holdfast.matching.trimming import trim_heap
 from holdfast.model.errors import MisuseError
@@ -105,7 +106,9 @@ class Matcher:
 
         with collector.paused():
             columns = Columns.of(filters())
-        matcher._take(columns, _id_array(list(ids)), archive).few()
+        array = _id_array(list(ids))
+        ids.clear()
+        matcher._take(columns, array, archive).few()
         trim_heap()
         return matcher
 
@@ -120,7 +123,10 @@ class Matcher:
         def filters(number: int) -> Sequence[Filter]:
             return parse(str(conditions[number])).filters
 
-        level: CompiledLevel[Id] = CompiledLevel(columns, ids.to_pylist, filters)
+        def keys() -> list[Id] | NumberKeys:
+            return NumberKeys(ids.to_numpy()) if pa.types.is_integer(ids.type) else ids.to_pylist()
+
+        level: CompiledLevel[Id] = CompiledLevel(columns, keys, filters)
         self._opened = _Opened(level, ids, conditions)
         if level.size:
             self._index.levels.append(level)
@@ -181,7 +187,7 @@ class _Tables:
         known, self._kept = self._kept, {}
         for level in self._levels:
             kept = known.get(id(level))
-            self._kept[id(level)] = kept if kept is not None else (level, _id_array(level.keys))
+            self._kept[id(level)] = kept if kept is not None else (level, _id_array(list(level.keys)))
         arrays = [ids for _, ids in self._kept.values()]
         self._ids = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0] if arrays else _id_array([])
         self._changes = index.changes
