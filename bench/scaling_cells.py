@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.sim_workloads import peak_mib
 from holdfast.matching.shared_index import SharedIndex
+from holdfast.model.messages import Heartbeat
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
@@ -168,6 +169,18 @@ class _Timed:
         effects = self._receive(sender, messages, now_us)
         self.cpu_ns += time.thread_time_ns() - began_ns
         return effects
+
+    def beat(self, now_us: int) -> tuple[str, Heartbeat] | None:
+        began_ns = time.thread_time_ns()
+        beat = self.inner.beat(now_us)
+        self.cpu_ns += time.thread_time_ns() - began_ns
+        return beat
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        began_ns = time.thread_time_ns()
+        heard = self.inner.hears(sender, heartbeat, now_us)
+        self.cpu_ns += time.thread_time_ns() - began_ns
+        return heard
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

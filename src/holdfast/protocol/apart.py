@@ -36,6 +36,18 @@ class Apart:
         self._reachable: set[str] = set()  # the brokers that are reached through ours
         self._before: set[str] = set()  # the same, and ours, and those that were reached when all was well
 
+    def is_over(self) -> bool:
+        """Whether there is nothing of which the end is still to be named."""
+        return self._absence is None and not self._outages
+
+    def hears_again(self, now_us: int) -> bool:
+        """What a summary of our broker alone does where nothing is still to be named; False if something is."""
+        if self._absence is not None or self._outages:
+            return False
+        if self._complete is not None:
+            self._complete.upto_us = now_us
+        return True
+
     def on_broker(self, broker: str, now_us: int) -> list[Lost]:
         """There is a new session with this broker: nobody tells us the end of the outages that the last one told."""
         ended, self._outages = self._outages, {}

@@ -37,7 +37,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.intake import SLICE_WORK, Intake
-from holdfast.protocol.neighbour import Neighbour, Presence, largest
+from holdfast.protocol.neighbour import Neighbour, Presence, complete_us, largest
 from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
@@ -249,6 +249,13 @@ class CoreBroker:
         if len(messages) == 1:
             return self._on_received(sender, messages[0], now_us)
         return [effect for message in messages for effect in self._on_received(sender, message, now_us)]
+
+    def beat(self, now_us: int) -> None:
+        return None
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        known = self._neighbours.get(sender)
+        return known is not None and known.hears(heartbeat, now_us)
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
@@ -485,14 +492,9 @@ class CoreBroker:
         self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
 
-    def _complete_us(self, apart_from: str, now_us: int) -> int:
-        """Up to when all other brokers have told us what they had for us."""
-        others = [each for name, each in self._brokers.items() if name != apart_from and each.tells_outages]
-        return max(0, min([now_us, *[each.complete.upto_us for each in others]]))  # a broker may lie
-
     def _summary(self, name: str, now_us: int) -> Heartbeat:
         neighbour = self._neighbours[name]
         heard: tuple[tuple[int, int], ...] = tuple([each.summary for each in neighbour.heard.values()])
         if self._tells_outages and neighbour.hears_outages and self._router.told() is not None:
-            heard = *heard, *Behind(self._reach.known(name), now_us, self._complete_us(name, now_us)).pairs
+            heard = *heard, *Behind(self._reach.known(name), now_us, complete_us(self._brokers, name, now_us)).pairs
         return Heartbeat(self._epoch, heard, self._router.known)

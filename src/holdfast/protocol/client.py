@@ -86,11 +86,12 @@ class CoreClient:
         self.name = name
         self._settings = settings
         self._book = book
-        self._epoch = epoch
+        self._greeting = Heartbeat(epoch, ((0, 0), (0, 0)), kind="client")
         self.first_seq = first_seq
         self.last_seq = first_seq - 1  # of the last publication
         self.broker: str | None = None
         self._sent_tables: dict[Table, SentTable] = {}
+        self._agreed: tuple[tuple[int, int], ...] | None = None  # what the broker has, if that is what we last sent
         self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
         self._apart = Apart(epoch, settings.heartbeat_us, settings.lease_us)
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
@@ -180,6 +181,15 @@ class CoreClient:
                 effects += self._on_control(message, now_us)
         return effects
 
+    def beat(self, now_us: int) -> tuple[str, Heartbeat] | None:
+        if self._times_us or self.broker is None or now_us < self._due_us or not self._apart.is_over():
+            return None
+        self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
+        return self.broker, self._greeting
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        return heartbeat.heard == self._agreed and self._apart.hears_again(now_us)
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:  # nearly always
             return self.receive(given.sender, (given.message,), now_us)
@@ -214,7 +224,8 @@ class CoreClient:
             left = self._detach()
         self.broker = broker
         self._due_us = now_us + self._settings.heartbeat_us
-        effects: list[Effect] = [*self._apart.on_broker(broker, now_us), *self._heartbeat()]
+        self._agreed = None
+        effects: list[Effect] = [*self._apart.on_broker(broker, now_us), Send(broker, self._greeting)]
         for table in TABLES:
             self._sent_tables[table] = SentTable(table, now_us)
             effects += [Send(broker, each) for each in self._sent_tables[table].change(self._rows(table), (), now_us)]
@@ -225,19 +236,15 @@ class CoreClient:
         effects = self._send_batch()
         if self.broker is not None and now_us >= self._due_us:
             self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
-            effects += self._heartbeat() + [*self._apart.on_heartbeat(now_us)]
+            effects += [Send(self.broker, self._greeting), *self._apart.on_heartbeat(now_us)]
         return effects
 
     def _detach(self) -> list[Effect]:
         left = self._send_batch()
         broker, self.broker, self._batches = self.broker, None, False
         self._sent_tables.clear()
+        self._agreed = None
         return left if broker is None else [*left, Send(broker, Detach())]
-
-    def _heartbeat(self) -> list[Effect]:
-        if self.broker is None:
-            return []
-        return [Send(self.broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
     def _on_control(self, message: Message, now_us: int) -> list[Effect]:
         if type(message) is Heartbeat:
@@ -260,8 +267,12 @@ class CoreClient:
             effects += [Send(self.broker, each) for each in snapshots if self.broker]
         self._apart.on_summary(summary, now_us)
         sent = self._sent_tables.get("subscriptions")
-        is_known = sent is not None and known_everywhere(sent, summary) >= self._wants_version
-        return [*effects, *self._apart.on_known(now_us)] if is_known else effects
+        if sent is None or known_everywhere(sent, summary) < self._wants_version:
+            return effects
+        if len(summary.heard) == len(TABLES):  # else it says something else of others each time
+            have = zip(self._sent_tables.values(), summary.heard, strict=True)
+            self._agreed = summary.heard if all(table.digest == digest for table, (_, digest) in have) else None
+        return [*effects, *self._apart.on_known(now_us)]
 
     def _on_refused(self, answer: TableRefused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; reported once until the table is smaller."""
@@ -483,6 +494,7 @@ class CoreClient:
         return [*rows, CONTROL_ADVERTISEMENT] if self._recovers or self._followed else rows
 
     def _change(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
+        self._agreed = None
         sent = self._sent_tables.get(table)
         changes = sent.change(add, drop, now_us) if sent is not None else []
         return [Send(self.broker, each) for each in changes if self.broker is not None]

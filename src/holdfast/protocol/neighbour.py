@@ -1,9 +1,9 @@
 """What a broker knows of a neighbour: whether it is there, what it wants, and what its link is worth."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from holdfast.model.messages import TABLES, NodeKind, Table
+from holdfast.model.messages import TABLES, Heartbeat, NodeKind, Table
 from holdfast.protocol.reach import Complete
 from holdfast.protocol.tables import ReceivedTable
 
@@ -37,10 +37,25 @@ class Neighbour:
         self.complete = Complete(now_us)
         self.presence = Presence.HEARD
 
+    def hears(self, heartbeat: Heartbeat, now_us: int) -> bool:
+        """Whether it is a client that only says that it is there, as it did before: that is noted."""
+        if self.kind != "client" or self.epoch != heartbeat.epoch or self.presence is not Presence.HEARD:
+            return False
+        if len(heartbeat.heard) != len(TABLES):
+            return False
+        self.heard_us = self.complete.upto_us = now_us
+        return True
+
     @property
     def tells_outages(self) -> bool:
         """Whether it is a broker that is there, and whose link brings what it tells."""
         return self.kind == "broker" and self.hears_outages and self.presence is not Presence.EXPIRED
+
+
+def complete_us(brokers: Mapping[str, Neighbour], apart_from: str, now_us: int) -> int:
+    """Up to when all other brokers have told us what they had for us."""
+    others = [each for name, each in brokers.items() if name != apart_from and each.tells_outages]
+    return max(0, min([now_us, *[each.complete.upto_us for each in others]]))  # a broker may lie
 
 
 def largest(neighbours: Iterable[Neighbour]) -> tuple[int, int]:

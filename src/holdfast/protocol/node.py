@@ -9,7 +9,7 @@ before the node inside does, and the effects before the driver does; what does n
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from holdfast.model.messages import AttributeValue, Message, NodeKind, Publication
+from holdfast.model.messages import AttributeValue, Heartbeat, Message, NodeKind, Publication
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 from holdfast.protocol.store_changes import Body
 
@@ -33,6 +33,16 @@ class Node(Protocol):
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         """What `Received` with each of these messages would do, in one call: the messages of one frame."""
+        ...
+
+    def beat(self, now_us: int) -> tuple[str, Heartbeat] | None:
+        """What a `Wake` does where it sends a heartbeat, and to whom; None: nothing is done, as more may follow."""
+        ...
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        """Whether a heartbeat only says that the sender is there, as nearly all do: then that is noted, and all that
+        `receive` would do. A driver that has very many may ask this first.
+        """
         ...
 
     def next_due_us(self) -> int | None:
@@ -102,6 +112,12 @@ class Layer(Generic[N]):
         for message in messages:
             effects += self.handle(Received(sender, message), now_us)
         return effects
+
+    def beat(self, now_us: int) -> tuple[str, Heartbeat] | None:
+        return None  # a layer may have more to do, or to look at; one that has not passes this on
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        return False
 
     def next_due_us(self) -> int | None:
         return self.inner.next_due_us()

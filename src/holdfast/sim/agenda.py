@@ -17,6 +17,9 @@ _SPAN_BITS = 10  # a span is 1.024 ms: a few things in it where little happens, 
 
 Entry = tuple[int, int, Any, Any]  # the time, the turn, whose it is, and with what: the simulator knows
 
+_NOTHING: Entry = (-1, 0, None, None)
+_NOBODY = [_NOTHING]
+
 
 class Agenda:
     def __init__(self, turns: Turns) -> None:
@@ -36,13 +39,28 @@ class Agenda:
             at_once.append(entry)
             return
         span = time_us >> _SPAN_BITS
-        if span <= self._span or time_us < now_us:  # the past: compiled code tells of some things after a while
+        # In the past, or before what waits there: compiled code tells of some things after a while.
+        if span <= self._span or time_us < now_us or (at_once and time_us < at_once[-1][0]):
             heappush(self._soon, entry)
         elif span in self._later:
             self._later[span].append(entry)
         else:
             self._later[span] = [entry]
             heappush(self._spans, span)
+
+    def add_to_run(self, time_us: int, host: Any, what: Any) -> None:
+        """The same for one of many nodes: what follows on such a thing at the same time is one thing with it, and both
+        `whose` and `what` are lists. A million clients that came together beat together, and are heard at once.
+        """
+        if time_us == self.now_us:
+            run = self._at_once[-1] if self._at_once else _NOTHING
+        else:
+            run = self._later.get(time_us >> _SPAN_BITS, _NOBODY)[-1]
+        if run[0] == time_us and type(run[3]) is list and run[1] > self._turns.apart:
+            run[2].append(host)
+            run[3].append(what)
+        else:
+            self.add(time_us, [host], [what])
 
     def things(self, until_us: int) -> Iterator[Entry]:
         """What happens before this time and then, one after the other: whoever takes one may ask for more."""

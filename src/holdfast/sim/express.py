@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast.books.ledger import Ledger
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish, Via
+from holdfast.model.messages import Deliver, Heartbeat, Message, NodeKind, Publication, Publish, Via
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
 from holdfast.protocol.node import Layer, Node, Routes
@@ -289,6 +289,12 @@ class _Publisher(Layer[Node]):
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         return self.inner.receive(sender, messages, now_us)
 
+    def beat(self, now_us: int) -> tuple[str, Heartbeat] | None:
+        return self.inner.beat(now_us)
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        return self.inner.hears(sender, heartbeat, now_us)
+
     def _hand_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """What is left for the simulator of what follows from a publication."""
         publication, broker, left = None, None, []
@@ -322,6 +328,9 @@ class Forwarder(Layer[Node]):
         effects = self.inner.receive(sender, messages, now_us)
         self._see(now_us)
         return effects
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        return self.inner.hears(sender, heartbeat, now_us)
 
     def _see(self, now_us: int) -> None:
         if self._routes.routes_version != self._version:

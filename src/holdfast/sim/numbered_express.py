@@ -53,7 +53,7 @@ class NumberedExpress(Express):
         if broker is not None:
             picture = self._picture
             edge = picture.edge(publication.source, broker)
-            self._turns.last += 1
+            self._turns.last = self._turns.apart = self._turns.last + 1
             client = picture.node(publication.source)
             self._entries.append((now_us, self._turns.last, picture.node(broker), edge, slot, client))
 

@@ -191,7 +191,7 @@ class NumberedRun:
                     arrived=_longer(arrived, 2 * len(arrived)), given_up=_longer(given_up, 2 * len(given_up))
                 )
             else:
-                turns.last = int(self.arrays.state[at.ORDERS])
+                turns.last = turns.apart = int(self.arrays.state[at.ORDERS])
                 return
 
     def _picture_arrays(self) -> dict[str, Any]:

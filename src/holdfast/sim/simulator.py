@@ -6,7 +6,7 @@ action. The same network file and seed give the same run, to the byte.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -17,7 +17,7 @@ from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Message, NodeKind
+from holdfast.model.messages import Heartbeat, Message, NodeKind
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.protocol.conditions import ConditionBook
@@ -56,6 +56,7 @@ from holdfast.sim.carrier import Carrier
 from holdfast.sim.clocks import OwnClock
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
+from holdfast.sim.heartbeats import WAKE, Heartbeats
 from holdfast.sim.host import Host, Parcel, all_settled
 from holdfast.sim.keyed_dice import EventLuck
 from holdfast.sim.lane_index import for_bus
@@ -107,7 +108,8 @@ class Simulation:
         self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
         self._turns = Turns()
-        self._agenda = Agenda(self._turns)  # of messages for some nodes, timers (their times) of one, and actions
+        self._agenda = Agenda(self._turns)  # of messages for some nodes, timers (their times), heartbeats, and actions
+        self._heartbeats = Heartbeats(self._agenda, self.give, self._send, self._arrive, self._rearm)
         self._publishers = {client.id for client in network.clients if client.publishes}
         self._groups = any(each.group for client in network.clients for each in client.subscriptions)
         alone = ahead_us or network.carrier is not None or self._groups  # each message matters by itself
@@ -168,13 +170,13 @@ class Simulation:
 
     def _run_until(self, until_us: int) -> None:
         """Let everything happen up to a time, and let the clock show that time."""
-        carry, arrive, wake = self._carrier.carry, self._arrive, self._wake
+        carry, arrive, go_through = self._carrier.carry, self._arrive, self._heartbeats.go_through
         for now_us, _, whose, what in self._agenda.things(until_us):
             self.now_us = now_us
             if type(what) is Parcel:
                 arrive(whose, what)
-            elif type(whose) is Host:
-                wake(whose, what)
+            elif type(what) is list:
+                go_through(whose, what, now_us)
             else:
                 carry(now_us)  # it may look at anything, and change it
                 whose()
@@ -335,7 +337,7 @@ class Simulation:
             else:
                 self.give(host, given)
         self._serving.go_on(host)
-        self.give(host, _WAKE)
+        self.give(host, WAKE)
 
     def heal(self) -> None:
         """Everything is mended at once: links lose nothing, what was down is up."""
@@ -361,20 +363,21 @@ class Simulation:
     def _after(self, host: Host, effects: list[Effect]) -> None:
         if effects:
             self._perform(host, effects)
+        self._rearm(host)
+
+    def _rearm(self, host: Host) -> None:
         due_us = host.machine.next_due_us()
         if due_us != host.wake_us and due_us is not None:
             host.wake_us = due_us
-            self._agenda.add(max(due_us, self.now_us), host, due_us)  # it may be overdue: who was away had no timers
-
-    def _wake(self, host: Host, due_us: int) -> None:
-        if host.wake_us == due_us:
-            host.wake_us = -1
-            self.give(host, _WAKE)
+            at_us = max(due_us, self.now_us)  # it may be overdue: who was away had no timers
+            self._agenda.add_to_run(at_us, host, due_us)
 
     def _perform(self, host: Host, effects: list[Effect]) -> None:
         for effect in effects:
             if type(effect) is Multicast:
                 self._send(host, effect.to, effect.message)
+            elif type(effect) is Send and type(effect.message) is Heartbeat:
+                self._heartbeats.send(host, effect.to, effect.message, self.now_us)
             elif type(effect) is Send:
                 self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
@@ -444,7 +447,7 @@ class Simulation:
         self._perform(host, effects)
         self.now_us = now_us
 
-    def _arrive(self, hosts: list[Host], parcel: Parcel) -> None:
+    def _arrive(self, hosts: Sequence[Host], parcel: Parcel) -> None:
         """The other inner loop: `receive`, spelled out, for each of them."""
         sender, messages, kind, flies, now_us = parcel.sender, parcel.messages, parcel.kind, parcel.flies, self.now_us
         for host in hosts:
@@ -495,6 +498,3 @@ class Simulation:
         if self._trace is not None:
             self._trace.close()
         return outcome
-
-
-_WAKE = Wake()

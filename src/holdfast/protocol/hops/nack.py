@@ -7,7 +7,7 @@ a link are told when it was (`tells_outages`).
 
 from collections.abc import Sequence
 
-from holdfast.model.messages import Message, Outage
+from holdfast.model.messages import Heartbeat, Message, Outage
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Wake
 from holdfast.protocol.hops.nack_links import NackLinks
 from holdfast.protocol.hops.nack_receiver import NackReceiver
@@ -37,6 +37,9 @@ class NackLayer(BrokerLayer[BrokerMachine]):
         if len(messages) == 1:  # nearly always
             return receive(sender, messages[0], now_us, inner)
         return [effect for each in messages for effect in receive(sender, each, now_us, inner)]
+
+    def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
+        return self.inner.hears(sender, heartbeat, now_us)
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
