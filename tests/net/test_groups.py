@@ -90,6 +90,25 @@ def _done_to(node: Any) -> int:
 
 
 @live
+async def test_members_are_told_of_outages_between_brokers_as_any_subscriber_is() -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        near, _ = await member(net, b2, "near")
+        far, _ = await member(net, b1, "far")
+        feed = await net.client(b1, name="feed")
+        await settled(near, feed)
+        await settled(far, feed)
+        b2.set_peers({})
+        await until(lambda: "b2" not in b1.neighbours)
+        await feed.publish({"n": 1})
+        await feed.flush()
+        b2.set_peers({"b1": b1.listening[0]})
+        for each in (near, far):
+            loss = await asyncio.wait_for(anext(each.losses()), 30)
+            assert loss.reason == "the link between b2 and b1 was down" or "b1 and b2" in loss.reason
+
+
+@live
 async def test_a_group_has_a_name_and_a_member_a_window() -> None:
     async with lab() as net:
         b1 = await net.broker("b1")

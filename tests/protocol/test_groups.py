@@ -93,6 +93,24 @@ def test_a_member_gets_no_more_at_a_time_than_it_asked_for() -> None:
     assert network.by_member()["slow"] <= 5
 
 
+def test_members_are_told_how_many_events_had_no_room_at_their_home() -> None:
+    network = star()
+    network.member("m1", "b1")
+    network.member("m2", "b2")
+    network.run(3 * SECOND)
+    network.work_us.clear()  # nobody finishes anything
+    for first in range(1, 12_000, 1_000):
+        network.publish("p", *range(first, first + 1_000))
+        network.run(20 * MS)
+    network.run(3 * SECOND)
+    dropped = network.incidents["group_events_dropped"]
+    assert dropped == 12_000 - 10_000 - 2 * 256
+    assert sum(each.events for each in network.lost) == 2 * dropped  # either member is told
+    assert {each.reason for each in network.lost} == {
+        "more events of group workers than may wait had no member with room for them"
+    }
+
+
 def test_groups_of_different_names_or_conditions_each_get_their_own() -> None:
     network = star()
     network.member("m1", "b1")
@@ -145,7 +163,7 @@ def test_when_the_home_dies_another_takes_over_and_the_time_between_is_named() -
     network.publish("p", *range(2, 12))
     network.run(3 * SECOND)
     assert set(network.done) == set(range(2, 12))
-    (named,) = network.lost
+    (named,) = [each for each in network.lost if "home" in each.reason]
     assert "silent" in named.reason
     assert named.since_us < 6 * SECOND < named.until_us
 

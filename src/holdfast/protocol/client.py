@@ -90,6 +90,7 @@ class CoreClient:
         self.first_seq = first_seq
         self.last_seq = first_seq - 1  # of the last publication
         self.broker: str | None = None
+        self.shares = False  # it is a member of groups, and misses what their homes miss
         self._sent_tables: dict[Table, SentTable] = {}
         self._agreed: tuple[tuple[int, int], ...] | None = None  # what the broker has, if that is what we last sent
         self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
@@ -253,7 +254,8 @@ class CoreClient:
             case TableRefused():
                 return self._on_refused(message, now_us)
             case Outage():
-                return [*self._apart.on_outage(message, now_us)] if self._wanted["subscriptions"] else []
+                concerned = self.shares or self._wanted["subscriptions"]
+                return [*self._apart.on_outage(message, now_us)] if concerned else []
             case Reachable():
                 self._apart.on_reachable(message.names)
                 return []

@@ -57,6 +57,7 @@ class GroupHome:
         self.came = 0  # the number of the last event that has come
         self.handed = 0  # events to members,
         self.handed_on = 0  # and of these, to another one than the first, or again by a home that was restored
+        self.dropped = 0  # and those that found too many waiting
         self.restored_us = 0  # what was published before may have been handed out in an earlier life
         self._lease_us = lease_us
         self._retry_us = retry_us
@@ -143,6 +144,7 @@ class GroupHome:
         for _ in range(gone):
             self._finish(self._waiting.popleft().number)
         if gone > 0:
+            self.dropped += gone
             self._noted.append(Incident("group_events_dropped", self.address, gone))
 
     def _finish(self, number: int) -> None:

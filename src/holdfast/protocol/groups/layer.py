@@ -237,7 +237,7 @@ class GroupLayer(BrokerLayer[BrokerMachine]):
 
     def _announce(self, seat: _Seat, now_us: int) -> list[Effect]:
         home = seat.home
-        said = envelope(home.address, Announce(home.key, home.address, seat.founded_us), None, now_us)
+        said = envelope(home.address, Announce(home.key, home.address, seat.founded_us, home.dropped), None, now_us)
         return self.inner.receive(home.address, (said,), now_us)
 
     # What comes to a home ------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from holdfast.protocol.recovery.control import address_condition
 from holdfast.protocol.settings import ProtocolSettings
 
 _REPORT_US = 10_000  # what is done within this time is reported together
+_FULL = "more events of group {} than may wait had no member with room for them"
 _PARTS = 4  # a member that is done with a quarter of what it may have says so at once
 
 
@@ -144,6 +145,7 @@ class GroupMember(ClientLayer):
         member = MemberId(self.name, self._epoch, self._number)
         each = _Membership(call.id, key_of(call.group, condition), member, call, condition, now_us)
         self._of[call.id] = each
+        self._core.shares = True
         self._beat_us = self._beat_us or now_us + self._settings.heartbeat_us
         effects = self._core.follow(address_condition(self.name), now_us)
         effects += self._core.follow(channel_of(each.key), now_us)
@@ -163,6 +165,7 @@ class GroupMember(ClientLayer):
 
     def _leave(self, call: UnsubscribeCall, now_us: int) -> list[Effect]:
         each = self._of.pop(call.id)
+        self._core.shares = bool(self._of)
         effects = self._report(each, now_us, True, call.lasts)
         if all(other.key != each.key for other in self._of.values()):
             effects += self._core.unfollow(channel_of(each.key), now_us)
@@ -188,9 +191,10 @@ class GroupMember(ClientLayer):
 
     def _on_announce(self, each: _Membership, announce: Announce, now_us: int) -> list[Effect]:
         home = each.home
-        if home == announce:
-            each.heard_us = now_us
-            return []
+        if home is not None and (home.home, home.founded_us) == (announce.home, announce.founded_us):
+            since_us, each.heard_us, each.home = each.heard_us, now_us, announce
+            dropped = announce.dropped - home.dropped
+            return [Lost("", 0, 0, _FULL.format(each.group), since_us, now_us, dropped)] if dropped > 0 else []
         rivals = home is not None and home.home != announce.home
         if home is not None and rivals and (home.founded_us, home.home) <= (announce.founded_us, announce.home):
             return []  # it will hear of ours

@@ -71,6 +71,7 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag=2):
     key: Key
     home: NodeName
     founded_us: Count
+    dropped: Count = 0  # of the events that had no member with room for them, in its life
 
 
 class Hand(msgspec.Struct, frozen=True, array_like=True, tag=3):
