@@ -87,6 +87,20 @@ _JSON = {"Content-Type": "application/json"}
 
 
 @live
+async def test_a_body_that_cannot_be_read_is_refused_and_json_is_utf_8_whatever_is_said() -> None:
+    async with served() as (_, made), aiohttp.ClientSession(headers=own(made)) as session:
+        for headers, body, code in (
+            (_JSON | {"Content-Encoding": "gzip"}, b"no gzip", 400),
+            (_JSON, b"\xff", 400),
+            ({"Content-Type": "application/json; charset=nonsense"}, '{"a": "ü"}'.encode(), 200),
+        ):
+            async with session.post(made.address + "api/ask/echo", data=body, headers=headers) as answer:
+                assert answer.status == code
+                told = await answer.json()
+        assert told == {"said": {"a": "ü"}}
+
+
+@live
 async def test_acting_needs_the_token_and_reading_elsewhere_does_too() -> None:
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of a bare address
     async with served(acts=True) as (_, made), aiohttp.ClientSession(headers=own(made), cookie_jar=jar) as session:

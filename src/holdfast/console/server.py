@@ -74,7 +74,9 @@ class ConsoleServer:
         app.router.add_post("/api/session", self._session)
         app.router.add_post("/api/ask/{name}", self._ask)
         app.router.add_post("/api/act/{name}", self._act)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, handler_cancellation=True)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, handler_cancellation=True, auto_decompress=False
+        )
         await self._runner.setup()
         assert self._runner.server is not None
         self._connections = ConsoleConnections(self._runner.server)
@@ -207,8 +209,8 @@ class ConsoleServer:
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
     try:
-        found = await request.json()
-    except (ValueError, UnicodeDecodeError, RecursionError):
+        found = json.loads(await request.read())  # UTF-8, whatever its sender says
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise RequestRefused(400, "expected a JSON object")
