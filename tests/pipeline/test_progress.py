@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+import pytest
+
+from holdfast.cli.progress_shown import spark_progress
 from holdfast.pipeline.spark_tasks import Stages, TaskCounts, Timed
 
 
@@ -33,3 +36,18 @@ def test_a_new_stage_begins_anew() -> None:
 def test_stages_side_by_side_are_one_number() -> None:
     [found] = timed((0.0, ([(3, 4), (1, 8)], None)))
     assert (found.done, found.total) == (4, 12)
+
+
+class Unasked:
+    """A session that nobody may look at."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize("quiet", [False, True])  # and what pytest has caught is no terminal
+def test_spark_is_not_asked_every_second_where_nothing_is_shown(quiet: bool) -> None:
+    """Each such question is 4 ms of two processes, and a job as a library call would never end asking."""
+    with spark_progress(quiet) as progress:
+        progress.watch(Unasked())
+        progress.step("matching")

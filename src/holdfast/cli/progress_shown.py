@@ -47,7 +47,7 @@ class _Lines:
 def spark_progress(quiet: bool) -> Iterator["SparkProgress"]:
     """The step, tasks, rows and time left on a terminal; nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
-        yield SparkProgress(lambda text, done, total: None)
+        yield SparkProgress(None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -65,25 +65,25 @@ def spark_progress(quiet: bool) -> Iterator["SparkProgress"]:
 
 
 class SparkProgress:
-    """Looks at Spark every second; without Spark it shows the step alone."""
+    """Looks at Spark every second, if there is anybody to show it to; without Spark it shows the step alone."""
 
-    def __init__(self, show: Callable[[str, int, int], None]) -> None:
+    def __init__(self, show: Callable[[str, int, int], None] | None) -> None:
         self._show, self._step = show, "starting"
         self._over = Event()
         self._watcher: Thread | None = None
 
     def step(self, words: str) -> None:
         self._step = words
-        self._show(words, 0, 0)
+        if self._show is not None:
+            self._show(words, 0, 0)
 
     def watch(self, spark: Any) -> None:
         """Begin to look at this session; None when the work is not Spark's."""
-        if spark is None or self._watcher is not None:
+        if spark is None or self._show is None or self._watcher is not None:
             return
         from holdfast.pipeline.spark_tasks import task_counts
 
-        counts = task_counts(spark)
-        self._watcher = Thread(target=self._look, args=(counts,), daemon=True)
+        self._watcher = Thread(target=self._look, args=(task_counts(spark), self._show), daemon=True)
         self._watcher.start()
 
     def stop(self) -> None:
@@ -91,8 +91,8 @@ class SparkProgress:
         if self._watcher is not None:
             self._watcher.join()
 
-    def _look(self, counts: Callable[[], "TaskCounts"]) -> None:
+    def _look(self, counts: Callable[[], "TaskCounts"], show: Callable[[str, int, int], None]) -> None:
         while not self._over.wait(_LOOK_EVERY_S):
             now = counts()
             if now.total:
-                self._show(f"{self._step}: {now}", now.done, now.total)
+                show(f"{self._step}: {now}", now.done, now.total)
