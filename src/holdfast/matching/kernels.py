@@ -430,11 +430,17 @@ class FewArrays(structref.StructRefProxy):
     """What `match_few` works on, as one thing: handing over each array takes longer than matching an event."""
 
     def __new__(cls, *arrays: object) -> Any:
-        return structref.StructRefProxy.__new__(cls, *arrays)
+        return _few_arrays(*arrays)
 
 
 _FEW_FIELDS = "image constants starts slots values codes blank most rows found hit_rows hit_buckets"
 structref.define_proxy(FewArrays, _FewType, _FEW_FIELDS.split())
+
+
+@_compiled
+def _few_arrays(*arrays):
+    """Numba's own way to make one is compiled anew in every process."""
+    return FewArrays(*arrays)
 
 
 @_compiled
