@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from tests.house.tree import parsed, python_files, shown
+from tests.house.tree import parsed, python_files, shown, statements
 
 # Names that occur twice, and why both stay.
 TWICE = {
@@ -13,7 +13,7 @@ TWICE = {
 
 
 def class_names(source: str) -> list[str]:
-    return [node.name for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
+    return [node.name for node in statements(parsed(source)) if isinstance(node, ast.ClassDef)]
 
 
 def test_a_class_name_occurs_once() -> None:

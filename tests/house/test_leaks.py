@@ -15,6 +15,8 @@ LEAKS = re.compile(
 
 
 def leaks(text: str) -> list[str]:
+    if not LEAKS.search(text):
+        return []
     return [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if LEAKS.search(line)]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT, parsed, python_files, shown
+from tests.house.tree import ROOT, parsed, python_files, shown, statements
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -20,7 +20,7 @@ TOPS = ("src/", "bench/", "tests/")
 def long_functions(source: str) -> list[str]:
     return [
         f"{node.lineno}: {node.name} has {length} lines"
-        for node in ast.walk(parsed(source))
+        for node in statements(parsed(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     ]

@@ -52,9 +52,20 @@ def parsed(source: str) -> ast.Module:
             gc.enable()
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every statement, however deep; there are far fewer of them than of nodes."""
+    found = [tree]
+    for node in found:
+        yield node
+        for inside in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(node, inside, ())
+
+
 def imports(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
     """Line and full dotted name of everything imported anywhere in a module, also inside functions."""
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            continue  # as most are
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, each.name) for each in names)

@@ -75,7 +75,7 @@ def test_everything_owed_arrives_although_links_lose_much_of_it(routing: str, lo
 
 
 def test_the_promises_hold_and_two_runs_are_alike(tmp_path: Path) -> None:
-    network = market(loss=0.2, order="strict")
+    network = market(loss=0.2, order="strict", duration_s=5)
     for name in ("one", "other"):
         Simulation(network, trace=TraceWriter(tmp_path / name, {"name": network.name})).run()
     verdicts = check(tmp_path / "one", strict_order=True)
@@ -157,11 +157,11 @@ def test_limits_are_kept_when_more_is_missing_than_may_be_looked_for(tmp_path: P
     assert {"kind": "unrecoverable", "reason": "too many events are missing"} in told
 
 
-@pytest.mark.parametrize("recovery", ["none", "end-to-end"])
-def test_fifo_removes_most_of_the_violations(recovery: str) -> None:
+@pytest.mark.parametrize(("recovery", "duration_s"), [("none", 30), ("end-to-end", 15)])
+def test_fifo_removes_most_of_the_violations(recovery: str, duration_s: float) -> None:
     links = {"delay_ms": 10, "jitter_ms": 9, "loss": 0.02}
-    before = run(market(recovery=recovery, links=links, duration_s=30))
-    after = run(market(recovery=recovery, order="fifo", links=links, duration_s=30))
+    before = run(market(recovery=recovery, links=links, duration_s=duration_s))
+    after = run(market(recovery=recovery, order="fifo", links=links, duration_s=duration_s))
     assert before.fifo_violations > 200
     # Of two thousand neighbours that overtake each other the target leaves ten, and the first second some more.
     assert after.fifo_violations <= before.fifo_violations * (0.05 if recovery == "none" else 0)
@@ -169,7 +169,7 @@ def test_fifo_removes_most_of_the_violations(recovery: str) -> None:
 
 
 def test_strict_order_has_no_violation_at_all() -> None:
-    outcome = run(market(order="strict", loss=0.1, duration_s=20))
+    outcome = run(market(order="strict", loss=0.1))
     assert (outcome.lost, outcome.fifo_violations, outcome.duplicates) == (0, 0, 0)
     assert outcome.held > 100
 
