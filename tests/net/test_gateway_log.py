@@ -5,6 +5,7 @@ import os
 import struct
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 
 import msgspec
 import pytest
@@ -219,6 +220,33 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytes
     log.append(rows(2), now_us=3)
     log.close()
     assert seqs(opened(tmp_path), 0, 2) == [0, 2]
+
+
+def test_a_log_whose_folder_was_removed_begins_anew_and_tells_what_is_gone(tmp_path: Path) -> None:
+    """Else it would write to a file that nobody can open any more."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    log = opened(folder)
+    log.append(rows(1, 2, 3), now_us=1)
+    rmtree(folder)
+    log.append(rows(4, 5), now_us=2)
+    assert (log.removed, log.oldest, log.end) == (3, 3, 5)
+    with pytest.raises(GoneError):
+        log.read(0, 5, 2**40)
+    log.close()
+    log = opened(folder)
+    assert seqs(log, 3, 5) == [4, 5]
+    log.close()
+
+
+def test_a_log_that_lost_one_of_its_files_refuses_to_go_on(tmp_path: Path) -> None:
+    log = opened(tmp_path, SMALL)
+    while len(log.firsts) == 1:
+        log.append(rows(*range(100)), now_us=1)
+    last_file(tmp_path).unlink()
+    with pytest.raises(OSError, match=r"\.events was removed"):
+        log.append(rows(1), now_us=2)
+    log.close()
 
 
 def test_the_newest_ids_are_read_back_for_recognising_duplicates(tmp_path: Path) -> None:

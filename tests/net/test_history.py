@@ -7,6 +7,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -265,6 +266,21 @@ async def test_what_is_kept_no_longer_is_named(tmp_path: Path) -> None:
         assert got == sorted(set(got))
         assert len(got) < 20_000
         assert any("keeps no longer" in each.reason and each.events for each in lost)
+
+
+@live
+async def test_a_history_whose_files_somebody_removes_says_so_and_keeps_what_is_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="holdfast")
+    folder = tmp_path / "past"
+    async with holdfast.Broker(history=folder) as broker, holdfast.connect(broker.address) as client:
+        await fill(broker.address, 1, 10)
+        assert await numbers(client.subscribe("n > 0", since=60), 10) == list(range(1, 11))
+        rmtree(folder)
+        await fill(broker.address, 11, 20)
+        assert await numbers(client.subscribe("n > 0", since=60), 10) == list(range(11, 21))
+        assert "10 events are gone: somebody has removed the files" in caplog.text
 
 
 @live

@@ -124,7 +124,7 @@ class GatewayStream:
         return rows
 
     async def _append(self, rows: list[bytes]) -> None:
-        reported = False
+        reported, removed = False, self.log.removed
         while True:
             before = self.log.end
             try:
@@ -136,6 +136,8 @@ class GatewayStream:
                     reported = True
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:
+                if gone := self.log.removed - removed:
+                    self._report(f"stream {self.name}: {gone} events are gone: somebody has removed its files")
                 return
             finally:
                 self._wake()

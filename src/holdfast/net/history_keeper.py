@@ -149,11 +149,13 @@ class HistoryKeeper:
         ]
 
     async def _append(self, rows: list[Logged]) -> None:
-        told = False
+        told, removed = False, self._history.log.removed
         while rows:
             before = self._history.log.end
             try:
                 await self._disk.do(self._history.append, rows, self._clock.now_us())
+                if gone := self._history.log.removed - removed:
+                    self._report(f"{gone} events are gone: somebody has removed the files in {self._settings.folder}")
                 await self._disk.do(self._history.drop_old, self._clock.now_us())
                 return
             except OSError as problem:

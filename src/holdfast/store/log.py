@@ -11,6 +11,7 @@ dropped is counted, and whoever asks for it is told where the log begins now.
 Appending and dropping happen in one thread at a time; reading may happen in others meanwhile.
 """
 
+import errno
 import os
 from array import array
 from bisect import bisect_left, bisect_right
@@ -101,6 +102,7 @@ class Log:
         changed then."""
         self.id = id_
         self.torn_bytes = 0  # cut off when it was opened: the write that a crash interrupted
+        self.removed = 0  # events whose files somebody else has removed
         self.dropped_unread = 0  # events that were dropped before any reader had acknowledged them
         self._folder = folder
         self._retention = retention
@@ -165,7 +167,9 @@ class Log:
 
     def _append(self, rows: list[bytes], now_us: int) -> None:
         last = self._segments[-1]
-        if last.size >= self._retention.file_bytes:
+        if os.fstat(self._handle).st_nlink == 0:
+            last = self._begin_anew(now_us)
+        elif last.size >= self._retention.file_bytes:
             last = self._begin_file(now_us)
         body = b"".join((_array_head(len(rows)), *rows))
         frame = Frame(last.size, len(body), self.end, len(rows), now_us, 0)
@@ -189,6 +193,17 @@ class Log:
         with self._lock:
             self._segments.append(_Segment(path, self.end, segment.HEADER_BYTES))
         return self._segments[-1]
+
+    def _begin_anew(self, now_us: int) -> _Segment:
+        """Our file was removed: what we wrote to it would be gone when we close it."""
+        if any(each.path.exists() for each in self._segments[:-1]):  # whoever wants the rest has to look at it
+            raise FileNotFoundError(errno.ENOENT, f"{self._segments[-1].path.name} was removed")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        last = self._begin_file(now_us)
+        with self._lock:
+            self.removed += last.first - self._segments[0].first
+            self._segments = [last]
+        return last
 
     # Reading -------------------------------------------------------------------------------------
 
