@@ -46,6 +46,18 @@ def test_it_does_what_a_dict_does(seed: int, monkeypatch: pytest.MonkeyPatch) ->
         ours.pop("nobody's")
 
 
+@pytest.mark.parametrize("whole_max", [4_096, 100])
+@pytest.mark.parametrize("count", [1, 2, 64, 1_024, 4_096])
+def test_the_keys_of_a_part_are_those_whose_number_says_so(
+    whole_max: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_map, "_WHOLE_MAX", whole_max)
+    ours: LargeMap[int, None] = LargeMap(lambda each: each * 7)
+    ours.update(dict.fromkeys(range(3_000)))
+    for at in range(0, count, max(1, count // 50)):
+        assert sorted(ours.keys_of(at, count)) == [each for each in range(3_000) if each * 7 % count == at]
+
+
 def test_few_keys_keep_the_order_in_which_they_came() -> None:
     keys = [f"{each}" for each in range(4_000, 0, -1)]
     few: LargeMap[str, None] = LargeMap()

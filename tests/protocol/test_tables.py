@@ -8,6 +8,7 @@ import pytest
 from holdfast.matching.index import Index
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, PARTS_MAX
 from holdfast.model.messages import Batch, Delta, Heartbeat, LinkState, Snapshot, TableRefused
+from holdfast.protocol import tables
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
@@ -26,7 +27,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import ReceivedTable, SentTable
+from holdfast.protocol.tables import ReceivedTable, SentTable, digest_of
 from holdfast.protocol.tree import SLICE
 from holdfast.wire.codec import encode_message
 from tests.protocol.wires import bare_broker
@@ -153,6 +154,30 @@ def test_a_lost_part_of_a_whole_table_comes_again_and_drops_nothing_meanwhile() 
     assert teller.on_heard(*listener.summary, 3 * BEAT_US, PATIENCE_US) == []
     hear(listener, *teller.on_heard(*listener.summary, 4 * BEAT_US, PATIENCE_US))
     assert listener.summary == (teller.version, teller.digest)
+
+
+def test_a_large_table_that_is_wrong_is_told_and_heard_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither end looks through the table, or sends all of it, in one go: nothing else would be heard meanwhile."""
+    looked = list[str]()
+    monkeypatch.setattr(tables, "digest_of", lambda text: looked.append(text) or digest_of(text))
+    teller, listener = SentTable("subscriptions", 1), ReceivedTable()
+    hear(listener, *teller.change([f"x = {number} AND text = '{'x' * 100}'" for number in range(20_000)], (), 0)[1:-1])
+    hear(listener, *teller.change([f"y = {number}" for number in range(2_000)], (), 0)[:-1])
+    beats = 0
+    while listener.summary != (teller.version, teller.digest):
+        beats += 1
+        if beats < 5:  # and these are lost
+            teller.change([f"z = {beats}"], (), beats * BEAT_US)
+        looked.clear()
+        told = teller.on_heard(*listener.summary, beats * BEAT_US, PATIENCE_US)
+        assert len(told) <= 16
+        assert not looked
+        for each in told:
+            looked.clear()
+            hear(listener, each)
+            assert len(looked) < 20 * len(each.conditions)
+        assert beats < 30
+    assert beats > 5
 
 
 def test_parts_that_contradict_each_other_do_no_harm() -> None:

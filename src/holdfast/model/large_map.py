@@ -106,6 +106,13 @@ class LargeMap(MutableMapping[K, V]):
         self._count -= len(part)
         return part
 
+    def keys_of(self, at: int, count: int) -> Iterator[K]:
+        """The keys whose number is this modulo a power of two: of a large map nothing but their parts is looked at."""
+        if count <= _PARTS and self._parts:
+            return chain.from_iterable(self._parts[at::count])
+        keys = self._parts[at % _PARTS] if self._parts else self._whole
+        return (key for key in keys if self._number(key) % count == at)
+
     def drained(self) -> Iterator[K]:
         """All keys; what has been handed out is not here any more."""
         while self:
