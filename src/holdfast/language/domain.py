@@ -9,11 +9,12 @@ that do not differ by characters U+0000 alone, there is always another. Other pa
 together, so a domain may be called non-empty when it is not, never the other way round.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from holdfast.language.constraint import CONTAINS, Constraint, constraint
 from holdfast.language.like import implies as like_implies
-from holdfast.language.like import prefix_text
+from holdfast.language.like import like_test, prefix_text
 from holdfast.model.values import Kind, Value, kind_of, literal
 
 # A bound: the value, and +1 when the edge lies just above it, 0 when just below it. So `> 5` starts at
@@ -105,8 +106,16 @@ class Domain:
 
     def _admitted(self, values: frozenset[Value]) -> frozenset[Value]:
         """Those that pass the ranges and patterns."""
-        tests = self._tests()
-        return frozenset(value for value in values if all(each.holds(value) for each in tests))
+        ranges = self._ranges()
+        likes: list[Callable[[Any], bool]] = [*map(like_test, self.likes)]  # where there are any, values are texts
+        unlikes: list[Callable[[Any], bool]] = [*map(like_test, self.unlikes)]
+        return frozenset(
+            value
+            for value in values
+            if all(each.holds(value) for each in ranges)
+            and all(fits(value) for fits in likes)
+            and not any(fits(value) for fits in unlikes)
+        )
 
     def range(self) -> tuple[Edge | None, Edge | None]:
         """Start and end with the prefixes taken in; texts start at the empty one."""
@@ -129,12 +138,16 @@ class Domain:
             return True
         return not _is_possible(*self.range())
 
-    def _tests(self, attribute: str = "") -> list[Constraint]:
+    def _ranges(self, attribute: str = "") -> list[Constraint]:
         tests: list[Constraint] = []
         if self.start:
             tests.append(Constraint(attribute, ">" if self.start[1] else ">=", self.start[0]))
         if self.end:
             tests.append(Constraint(attribute, "<=" if self.end[1] else "<", self.end[0]))
+        return tests
+
+    def _tests(self, attribute: str) -> list[Constraint]:
+        tests = self._ranges(attribute)
         tests += [Constraint(attribute, "LIKE", pattern) for pattern in sorted(self.likes)]
         tests += [Constraint(attribute, "NOT LIKE", pattern) for pattern in sorted(self.unlikes)]
         return tests
@@ -159,6 +172,9 @@ class Domain:
             return self._missing_only and each.op == "IS NULL"
         if each.op == "IS NOT NULL":
             return self._present
+        if self.points is not None and each.op in ("IN", "NOT IN"):  # lists may be long: no value is looked for in them
+            inside = self.points.issubset if each.op == "IN" else self.points.isdisjoint
+            return self.kind is each.kind and inside(each.operand)
         if self.points is not None:
             return all(map(each.holds, self.points))
         if self.kind is not each.kind:

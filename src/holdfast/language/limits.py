@@ -13,5 +13,6 @@ REGEXP_PROGRAM_MAX = 512  # instructions of a compiled one; people's have 50, an
 REGEXPS_PROGRAM_MAX = 1_024  # of all different ones of a condition: with the next limit 50 ms at worst, usually 1 µs
 REGEXP_TEXT_BYTES_MAX = 2_048  # of the text that is searched, in UTF-8: a web address; a longer one is unknown
 PATTERNS_MAX = 64  # LIKE tests that one filter puts on one attribute: covering compares each with each
+PATTERN_WORK_MAX = 250_000  # characters on which patterns are tried: 50 ms; ten beside a thousand names are 200,000
 NAME_CHARACTERS_MAX = 255  # what file systems and databases allow for a name
 PROBLEMS_MAX = 20  # more would scroll the first one off the screen

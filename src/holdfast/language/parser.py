@@ -19,15 +19,18 @@ from holdfast.language.limits import (
     DEPTH_MAX,
     EXPRESSIONS_SIZE_MAX,
     FILTERS_MAX,
+    PATTERN_WORK_MAX,
     PATTERNS_MAX,
     PROBLEMS_MAX,
     REGEXPS_PROGRAM_MAX,
     TEXT_CHARACTERS_MAX,
 )
+from holdfast.language.pattern_work import work_within
 from holdfast.language.plain import plain_conjunction
 from holdfast.language.problems import ConditionError, ConditionProblem
-from holdfast.language.reading import COMPARISONS, OPERATORS, Reader, Test, word_of
+from holdfast.language.reading import COMPARISONS, OPERATORS, Reader, word_of
 from holdfast.language.regexp import program_size
+from holdfast.language.single_test import Test
 from holdfast.language.subscription import Filter, Subscription, subscription_of
 from holdfast.language.tokens import END
 from holdfast.model.errors import MisuseError
@@ -73,14 +76,20 @@ def _read_anew(given: tuple[str, bool]) -> tuple[Subscription, int]:
     for each in raw:
         if len(each) > PATTERNS_MAX:
             _check_patterns(text, each)
+    if "LIKE" in text.upper():
+        _check_pattern_work(text, raw)
     if "REGEXP_LIKE" in text.upper():
         _check_regexps(text, raw)
     subscription = subscription_of(raw)
-    if len(text) * len(subscription.filters) > _SURELY_FITS:
-        _check_canonical_length(text, subscription)
+    count = len(subscription.filters)
+    canonical = str(subscription) if count > _MANY or len(text) * count > _SURELY_FITS else ""
+    if len(canonical) > TEXT_CHARACTERS_MAX:
+        # What we accept we also accept as we print it: that text is what brokers pass on.
+        limit = f"the limit is {TEXT_CHARACTERS_MAX:,}"
+        long = f"written out as ORs of ANDs this condition has {len(canonical):,} characters; {limit}"
+        raise ConditionError(text, [ConditionProblem(0, len(text), long)])
     size = 2 * len(text) + _CONSTRAINT_BYTES * sum(map(len, subscription.filters))
-    if len(subscription.filters) > _MANY:
-        canonical = str(subscription)
+    if count > _MANY:
         for way in (blind,) if "REGEXP_LIKE" in canonical else (True, False):  # otherwise both readers read the same
             _remembered.keep((canonical, way), Subscription(subscription.filters), size + len(canonical))
     return subscription, size
@@ -110,6 +119,16 @@ def _check_patterns(text: str, filter_: Filter) -> None:
             raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
+def _check_pattern_work(text: str, raw: Disjunction) -> None:
+    work = 0
+    for each in raw:
+        work += work_within(each) if len(each) > 1 else 0
+        if work > PATTERN_WORK_MAX:
+            problem = "too many texts and LIKE patterns of one attribute are joined by AND"
+            why = f"each pattern is tried on each text: over {PATTERN_WORK_MAX:,} characters"
+            raise ConditionError(text, [ConditionProblem(0, len(text), problem, why)])
+
+
 def _check_regexps(text: str, raw: Disjunction) -> None:
     tests = [each.operand for filter_ in raw for each in filter_ if each.op == IS_TRUE and not each.operand.blind]
     size = sum(map(program_size, frozenset[str]().union(*(each.patterns for each in tests))))
@@ -117,15 +136,6 @@ def _check_regexps(text: str, raw: Disjunction) -> None:
         limit = f"the limit is {REGEXPS_PROGRAM_MAX:,}"
         problem = f"the regular expressions of this condition compile to {size:,} instructions; {limit}"
         raise ConditionError(text, [ConditionProblem(0, len(text), problem)])
-
-
-def _check_canonical_length(text: str, subscription: Subscription) -> None:
-    """What we accept we also accept as we print it: that text is what brokers pass on."""
-    length = len(str(subscription))
-    if length > TEXT_CHARACTERS_MAX:
-        limit = f"the limit is {TEXT_CHARACTERS_MAX:,}"
-        size = f"written out as ORs of ANDs this condition has {length:,} characters; {limit}"
-        raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
 def as_subscription(given: Subscription | str) -> Subscription:
@@ -162,13 +172,14 @@ def _any(parts: list[Disjunction]) -> Disjunction:
 
 def _all(parts: list[Disjunction]) -> Disjunction:
     product: Disjunction = [()]
+    constraints = 0
     for part in parts:
+        constraints = len(product) * _size(part) + len(part) * constraints
         if len(product) == 1 and len(part) == 1:
             product = [product[0] + part[0]]
             continue
         if len(product) * len(part) > FILTERS_MAX:
             raise _TooLargeError(len(product) * len(part), FILTERS_MAX, "filters")
-        constraints = len(product) * _size(part) + len(part) * _size(product)
         if constraints > CONSTRAINTS_MAX:
             raise _TooLargeError(constraints, CONSTRAINTS_MAX, "constraints")
         product = [left + right for left in product for right in part]
@@ -333,6 +344,8 @@ class _Parser(Reader):
                     return [(constraint(left.name, "NOT LIKE" if negated else "LIKE", test.pattern),)]
                 return self._asked(made.like(left, test.pattern, negated))
             case "IN":
+                if test.values:
+                    return [(constraint(left.name or "", "NOT IN" if negated else "IN", test.values),)]
                 if left.name is not None and all(each.constant and not each.unknown for each in right):
                     values = tuple(each.value for each in right)
                     return [(constraint(left.name, "NOT IN" if negated else "IN", values),)]

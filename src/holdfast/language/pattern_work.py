@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from holdfast.language.constraint import Constraint
 
-WORK_MAX = 250_000  # some 50 ms; ten patterns beside a thousand names are 200,000
 _VALUE = 10  # to try a pattern on a text takes as long as so many of its characters
 
 

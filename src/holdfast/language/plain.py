@@ -32,6 +32,7 @@ _COMPARISON = re.compile(
     rf"|((?:NOT|not)\s+)?(?:IN|in)\s*\(\s*(?:({_listed(_TEXT)})|({_listed(_ALONE)}))\))"
     r"\s*(?:(AND|and)\b|$)"
 )
+_numbers = re.compile(_listed(_ALONE)).fullmatch
 _texts = re.compile("'([^']*)'").findall
 _NAMES_SHARED_MAX = 4_096  # distinct attribute names kept, so that a million conditions share one 'price'
 _names: dict[str, str] = {}
@@ -68,6 +69,20 @@ def plain_conjunction(text: str) -> Filter | None:
             constraints.append(Constraint(attribute, "<=", _value(high)))
         at = found.end()
     return tuple(constraints)
+
+
+def plain_list(tokens: list[str], at: int) -> tuple[tuple[Value, ...], int]:
+    """The values of an IN list of plain numbers or of texts alone, and where it is closed; of any other, none."""
+    try:
+        end = tokens.index(")", at)
+    except ValueError:
+        return (), 0
+    values, commas = tokens[at:end:2], tokens[at + 1 : end : 2]
+    if commas.count(",") == len(commas) == len(values) - 1 and all(len(each) > 1 for each in values):
+        if all(each[0] == "'" == each[-1] for each in values):
+            return tuple([each[1:-1].replace("''", "'") for each in values]), end
+    listed = " ".join(tokens[at:end]).replace("- ", "-")  # 1 2 is not 12
+    return tuple(map(_value, listed.split(","))) if _numbers(listed) else (), end
 
 
 def _value(number: str) -> Value:

@@ -9,17 +9,17 @@ import difflib
 import re
 from datetime import datetime
 from math import isinf
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from holdfast.language import expression as made
 from holdfast.language import regexp
-from holdfast.language.constraint import NEGATED
 from holdfast.language.diagnosis import Stumble
 from holdfast.language.expression import PRODUCT, SIGN, SUM, Expression
 from holdfast.language.functions import FUNCTIONS, UNITS, Function, difference
 from holdfast.language.like import longest_gapped, pattern_from
 from holdfast.language.limits import EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX, LIKE_GAPPED_MAX, NAME_CHARACTERS_MAX
-from holdfast.language.plain import shared_name
+from holdfast.language.plain import plain_list, shared_name
+from holdfast.language.single_test import Test, as_expression
 from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
 from holdfast.model.errors import InputError
 from holdfast.model.extras import how_to_install
@@ -43,17 +43,6 @@ def word_of(token: str) -> str | None:
     if word is None and len(token) <= 7 and token.upper() in KEYWORDS:
         return token.upper()
     return word
-
-
-class Test(NamedTuple):
-    """One test, before anybody has asked whether an index can answer it."""
-
-    form: str  # a comparison, BETWEEN, IN, LIKE, IS NULL, or TRUE for an operand that stands alone
-    left: Expression
-    right: tuple[Expression, ...] = ()
-    negated: bool = False
-    pattern: str = ""
-    each: str = ""  # ANY or ALL: the comparison is with the elements of a list
 
 
 class Reader:
@@ -179,6 +168,10 @@ class Reader:
             self.stop("expected ( and a list of values after IN")
         if self.tokens[self.at + 1] == ")":
             self.stop(_WANTED, at=self.at + 1)
+        values, end = plain_list(self.tokens, self.at + 1) if left.name is not None else ((), 0)
+        if values:
+            self.at = end + 1
+            return Test("IN", left, (), negated, values=values)
         listed: list[Expression] = []
         first: Kind | None = None
         while True:
@@ -191,6 +184,8 @@ class Reader:
                 first = first or listed[-1].kind
                 if listed[-1].kind is not first and first is not None:
                     self.stop(f"expected a {first.value}: an IN list holds values of one kind", at=self.at - 1)
+            if len(listed) > EXPRESSION_SIZE_MAX and left.name is None:
+                self.stop(f"this expression has more than {EXPRESSION_SIZE_MAX:,} parts", at=self.at - 1)
             if self.tokens[self.at] == ")":
                 break
             if self.tokens[self.at] != ",":
@@ -477,24 +472,3 @@ class Reader:
         self.at += 1
         assert kind_of(moment) is Kind.TIMESTAMP
         return moment
-
-
-def as_expression(test: Test) -> Expression:
-    """A test as an operand: TRUE, FALSE or unknown."""
-    left, right, negated = test.left, test.right, test.negated
-    match test.form:
-        case "TRUE":
-            return left
-        case "IS NULL":
-            return made.null_test(left, negated)
-        case "LIKE":
-            return made.like(left, test.pattern, negated)
-        case "IN":
-            return made.member(left, right, negated)
-        case "BETWEEN":
-            low, high = (made.comparison(op, left, edge) for op, edge in zip((">=", "<="), right, strict=True))
-            return made.inverse(made.joined("AND", (low, high))) if negated else made.joined("AND", (low, high))
-    op = NEGATED[test.form] if negated else test.form
-    if test.each:
-        return made.quantified(op, left, (test.each == "ALL") is not negated, right[0])
-    return made.comparison(op, left, right[0])
