@@ -2,8 +2,7 @@
 
 It keeps two tables with its broker, what it wants and what it will publish, and matches what arrives against its own
 subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for. What is done about
-losses and order, if anything, are layers around it (`reliable_client`): to the broker, that is publications and
-subscriptions like others.
+losses and order are layers around it (`reliable_client`): to the broker, publications and subscriptions like others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -254,8 +253,7 @@ class CoreClient:
             case TableRefused():
                 return self._on_refused(message, now_us)
             case Outage():
-                concerned = self.shares or self._wanted["subscriptions"]
-                return [*self._apart.on_outage(message, now_us)] if concerned else []
+                return [*self._apart.on_outage(message, now_us)] if self.shares or self._wanted["subscriptions"] else []
             case Reachable():
                 self._apart.on_reachable(message.names)
                 return []
