@@ -167,6 +167,9 @@ class Everything:
     def __init__(self, book: ConditionBook) -> None:
         self._all: LargeMap[str, None] = LargeMap()
 
+    def __contains__(self, condition: str) -> bool:
+        return condition in self._all
+
     def add(self, condition: str) -> tuple[list[str], list[str]]:
         known = condition in self._all
         self._all[condition] = None

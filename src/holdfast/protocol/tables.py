@@ -86,13 +86,15 @@ class SentTable:
         wanted = dict.fromkeys(add)
         dropped = [each for each in dict.fromkeys(drop) if each in self.conditions and each not in wanted]
         added = [each for each in wanted if each not in self.conditions]
+        if not added and not dropped:
+            return []
         for each in dropped:
             del self.conditions[each]
         self.conditions.update(dict.fromkeys(added))
         if dropped:
             self.refused = False
         if len(added) + len(dropped) <= most and sum(map(bytes_of, (*added, *dropped))) <= CONDITIONS_BYTES_AIM:
-            return [self._delta(tuple(added), tuple(dropped), now_us)] if added or dropped else []
+            return [self._delta(tuple(added), tuple(dropped), now_us)]
         deltas = [self._delta(each, (), now_us) for each in _cut(added, most)]
         return deltas + [self._delta((), each, now_us) for each in _cut(dropped, most)]
 

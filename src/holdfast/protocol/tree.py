@@ -180,7 +180,8 @@ class TreeRouter:
         more = any(map(self._concerns_events, added))
         effects = self._catch_up(neighbour) if more else []
         self._interests.add(neighbour, added)
-        effects += self._retell([*dropped, *added], list(self._peers), now_us)
+        changed = [*dropped, *added]
+        effects += self._retell(changed, self._concerned_by(changed), now_us)
         if more and self._statements is not None:
             self._statements.on_wants_more(neighbour, self.told())
             for peer in self._peers.values():
@@ -237,6 +238,16 @@ class TreeRouter:
         for name in neighbours:
             self._peers[name].pending.update(dict.fromkeys(conditions))
         return self._look(now_us) if self.more_us is None else []
+
+    def _concerned_by(self, conditions: list[str]) -> list[str]:
+        """The brokers that are to be told something else. Of one condition, that is seen at once: mostly somebody else
+        wants it, too, and nobody has to be told.
+        """
+        if len(conditions) != 1 or self.more_us is not None or len(self._peers) > self._slice:
+            return list(self._peers)
+        (condition,) = conditions
+        peers = self._peers.items()
+        return [name for name, peer in peers if self._is_for(condition, name) != (condition in peer.cover)]
 
     def _look(self, now_us: int) -> list[Effect]:
         left = self._slice
