@@ -139,6 +139,17 @@ def test_an_interrupt_while_the_verb_is_still_being_imported_is_no_traceback_eit
     assert capsys.readouterr() == ("", "holdfast: interrupted\n")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_who_is_started_without_a_standard_stream_gets_the_same_code_and_no_traceback(closed: str) -> None:
+    command = f"""exec {sys.executable} -m holdfast explain "a >" '{{}}' {closed}"""
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    told = "" if closed == "2>&-" else "holdfast: line 1, column 4: expected a value"
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(told)
+    assert bool(ended.stderr) == bool(told)
+    assert "Traceback" not in ended.stderr
+
+
 def test_nothing_large_is_imported_before_an_interrupt_can_be_caught() -> None:
     code = "import sys, holdfast.cli; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
