@@ -26,18 +26,27 @@ ATTRIBUTES = 12
 FEW = 200  # filters that a bucket needs for blocks where a test asks DuckDB, which takes its time for each condition
 
 
+LINES, COLUMNS = 1_000_000, 1  # events of a bucket from which on they are tested side by side
+both_ways = pytest.mark.parametrize("abreast", [LINES, COLUMNS])
+
+
 @contextmanager
-def blocks_from(filters: int) -> Iterator[None]:
+def blocks_from(filters: int, abreast: int = LINES) -> Iterator[None]:
     """Buckets of so many filters have blocks."""
-    with mock.patch.object(blocks, "FILTERS_MIN", filters), mock.patch.object(bitmaps, "FILTERS_MIN", filters):
+    with (
+        mock.patch.object(blocks, "FILTERS_MIN", filters),
+        mock.patch.object(bitmaps, "FILTERS_MIN", filters),
+        mock.patch.object(columns, "COLUMN_EVENTS_MIN", abreast),
+        mock.patch.object(columns, "COLUMN_EVENTS", 256),
+    ):
         yield
 
 
 @contextmanager
-def small_blocks() -> Iterator[None]:
+def small_blocks(abreast: int) -> Iterator[None]:
     """Every bucket with a checked filter has blocks, of eight filters each, with two cells a slot and few lines."""
     with (
-        blocks_from(1),
+        blocks_from(1, abreast),
         mock.patch.object(blocks, "BLOCK", 8),
         mock.patch.object(blocks, "_CELLS", 2),
         mock.patch.object(blocks, "_MATCHES_SHARE", 0.0),
@@ -107,45 +116,50 @@ def by_duckdb(texts: list[str], table: pa.Table) -> list[tuple[int, int]]:
     return sorted(found)
 
 
+@both_ways
 @settings(max_examples=80)
 @given(st.lists(conditions(), min_size=1, max_size=60), st.lists(events(), min_size=1, max_size=12))
-def test_small_blocks_answer_like_the_scan(texts: list[str], asked: list[Event]) -> None:
+def test_small_blocks_answer_like_the_scan(abreast: int, texts: list[str], asked: list[Event]) -> None:
     pair = Pair()
     for text in texts:
         pair.add(text)
-    with small_blocks():
+    with small_blocks(abreast):
         pair.agree_batch(asked)
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("seed", "number"), [(0, 2 * FEW), *(pytest.param(seed, 1_500, marks=pytest.mark.slow) for seed in range(1, 4))]
 )
-def test_many_wide_ranges_answer_like_duckdb(seed: int, number: int) -> None:
+def test_many_wide_ranges_answer_like_duckdb(seed: int, number: int, abreast: int) -> None:
     dice = random.Random(seed)
     texts = [wide(dice) if dice.random() < 0.8 else odd(dice) for _ in range(number)]
     table = table_of(dice, 300)
     matcher = Matcher()
     for at, text in enumerate(texts):
         matcher.add(at, text)
-    with blocks_from(FEW):
+    with blocks_from(FEW, abreast):
         assert pairs(matcher, table) == by_duckdb(texts, table)
 
 
-def test_a_bucket_behind_an_equality_has_blocks_of_its_own() -> None:
+@pytest.mark.parametrize(("abreast", "rows"), [(LINES, 200), (COLUMNS, 2_000)])
+def test_a_bucket_behind_an_equality_has_blocks_of_its_own(abreast: int, rows: int) -> None:
+    """With many events, more of a bucket than stand side by side."""
     dice = random.Random(5)
     texts = [f"s = '{dice.choice(['a', 'ab'])}' AND {wide(dice, 0.6)}" for _ in range(3 * FEW)]
-    table = table_of(dice, 200)
+    table = table_of(dice, rows)
     matcher = Matcher()
     for number, text in enumerate(texts):
         matcher.add(number, text)
-    with blocks_from(FEW):
+    with blocks_from(FEW, abreast):
         found = pairs(matcher, table)
     assert found == by_duckdb(texts, table)
     (level,) = matcher._index.levels
     assert len(level.columns.image.wides) == 2
 
 
-def test_more_pairs_than_a_buffer_holds_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@both_ways
+def test_more_pairs_than_a_buffer_holds_are_all_found(abreast: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_PAIRS", 1)
     dice = random.Random(6)
     texts = [wide(dice, 0.95, 3) for _ in range(2 * FEW)]
@@ -153,7 +167,7 @@ def test_more_pairs_than_a_buffer_holds_are_all_found(monkeypatch: pytest.Monkey
     matcher = Matcher()
     for number, text in enumerate(texts):
         matcher.add(number, text)
-    with blocks_from(FEW):
+    with blocks_from(FEW, abreast):
         found = pairs(matcher, table)
     assert len(found) > 4 * len(texts)  # a buffer has room for four times as many as the bucket has filters
     assert len(found) > BLOCK_ROOM
@@ -192,8 +206,9 @@ _EDGES: list[int | float] = [
 ]
 
 
+@both_ways
 @pytest.mark.parametrize("cells", [251, 3])
-def test_edges_of_blocks_are_exact(cells: int) -> None:
+def test_edges_of_blocks_are_exact(cells: int, abreast: int) -> None:
     """Points, empty ranges, ranges with one end, integers beyond doubles, infinities, missing values."""
     dice = random.Random(9)
 
@@ -216,5 +231,5 @@ def test_edges_of_blocks_are_exact(cells: int) -> None:
     asked: list[Event] = [
         {name: value for name in "abcd" if (value := dice.choice(values)) is not None} for _ in range(150)
     ]
-    with blocks_from(1), mock.patch.object(blocks, "_CELLS", cells):
+    with blocks_from(1, abreast), mock.patch.object(blocks, "_CELLS", cells):
         pair.agree_batch(asked)

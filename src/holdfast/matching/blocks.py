@@ -3,8 +3,8 @@
 A block is 512 filters, whose bits are one cache line. The codes of each slot are cut into 250 cells or fewer, so that
 an event is a byte per slot, and a filter a box: a lowest and a highest byte per slot. Some neighbouring cells together
 have one line, which says which filters a code there may satisfy. An event is the AND of one line per slot; what is left
-is looked up in its box, all slots at once. Only where the event is on an edge of the box, a second byte per slot is
-compared and then, very rarely, the codes. Where an event matches many filters, a second line says which surely hold. A
+is looked up in its box, all slots at once. Only where the event is on an edge of the box, the codes are compared. Where
+an event matches many filters, a second line says which surely hold. A
 batch of events meets one block after the other, while its lines are in the cache. HEM, a matcher for wide ranges, does
 the same with the filters that surely fail.
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.matching.clustering import cluster
-from holdfast.matching.filling import fill_boxes, fill_lines
+from holdfast.matching.filling import fill_boxes, fill_lines, fill_tests
 from holdfast.matching.kernels import CODE_MAX, IN_RANGE
 from holdfast.matching.slots import Slot
 from holdfast.matching.vectors import BLOCK, FIRST_BYTE, LANES, LINE
@@ -35,6 +35,7 @@ _AXES_MAX = 256  # slots that bytes can number
 _SHARE_MIN = 1 / 512  # of a bucket's filters that test a slot, for lines of that slot to pay
 _MATCHES_SHARE = 1 / 64  # expected, above which looking up boxes would cost more than a second line
 _LOOKUPS_PER_LINE = 0.2  # how many boxes can be looked up while a line is ANDed
+_LEFT_MAX = 0.5  # of 64 events, expected after the tests that are made on all of them
 _SAMPLE = 1_000_000  # ranges that decide on the cells of a bucket
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -46,7 +47,7 @@ class _BlockParts:
     """The arrays of all blocks, as they grow."""
 
     wides: list[tuple[int, ...]] = field(default_factory=list)
-    axes: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros((0, 7), np.int64)])
+    axes: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros((0, 6), np.int64)])
     axis_count: int = 0
     cuts: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
     cut_count: int = 0
@@ -58,7 +59,6 @@ class _BlockParts:
     rows: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
     row_words: int = 0
     boxes: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
-    edges: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
     box_bytes: int = 0
 
 
@@ -67,7 +67,9 @@ def build_blocks(arrays: Arrays, slots: Sequence[Slot]) -> Arrays:
     starts = arrays["checked_starts"]
     wide_of = np.full(starts.size - 1, -1, np.int32)
     parts = _BlockParts()
-    for bucket in np.flatnonzero(np.diff(starts) >= FILTERS_MIN).tolist():
+    wide = np.flatnonzero(np.diff(starts) >= FILTERS_MIN).tolist()
+    test_bytes = arrays["test_bytes"] = np.zeros((arrays["tests"].shape[0] if wide else 0, 3), np.uint8)
+    for bucket in wide:
         wide_of[bucket] = len(parts.wides)
         _add(parts, _Bucket(arrays, slots, int(starts[bucket]), int(starts[bucket + 1])))
     return {
@@ -76,11 +78,11 @@ def build_blocks(arrays: Arrays, slots: Sequence[Slot]) -> Arrays:
         "axes": np.concatenate(parts.axes),
         "wide_cuts": np.concatenate(parts.cuts),
         "axis_starts": np.concatenate(parts.starts),
-        "blocks": np.array(parts.blocks, np.int64).reshape(-1, 16),
+        "blocks": np.array(parts.blocks, np.int64).reshape(-1, 17),
         "sides": np.concatenate(parts.sides),
         "block_rows": _aligned(parts.rows, parts.row_words),
         "block_boxes": np.concatenate(parts.boxes),
-        "block_edges": np.concatenate(parts.edges),
+        "test_bytes": test_bytes.reshape(-1),
     }
 
 
@@ -117,12 +119,12 @@ def _add(parts: _BlockParts, bucket: "_Bucket") -> None:
         box = parts.box_bytes + 2 * bucket.lanes * each.first
         lines = may, may_shift, sure, sure_shift
         parts.blocks.append(
-            (*side_range, *lines, bucket.first + each.first, box, int(each.boxed), each.few, *each.hulls)
+            (*side_range, *lines, bucket.first + each.first, box, int(each.boxed), each.few, *each.hulls, each.early)
         )
+        bucket.put_tests(each)
         parts.sides.append(each.sides)
         parts.side_count += each.sides.size
     parts.boxes.append(bucket.boxes.reshape(-1))
-    parts.edges.append(bucket.edges.reshape(-1))
     parts.box_bytes += bucket.boxes.size
 
 
@@ -149,6 +151,7 @@ class _Plan:
     boxed: bool
     few: int
     hulls: tuple[int, ...]  # twice an axis, and the lowest and the highest byte there that may match
+    early: int  # tests after which events are looked at 64 by 64
 
 
 class _Bucket:
@@ -173,17 +176,16 @@ class _Bucket:
         steps = [_CELLS // (each.size + 1) for each in cuts]
         self.cuts = np.concatenate([np.zeros(0, np.int32), *cuts])
         begins = cut_ends - [each.size for each in cuts]
-        shifts, self.starts, places, finer = _places([slots[slot].codes for slot in chosen.tolist()], cuts)
-        self.axes = np.stack([chosen, begins, cut_ends, steps, shifts, places, finer], axis=1).astype(np.int64)
+        shifts, self.starts, places = _places([slots[slot].codes for slot in chosen.tolist()], cuts)
+        self.axes = np.stack([chosen, begins, cut_ends, steps, shifts, places], axis=1).astype(np.int64)
         self.lanes = max(1, -(-len(cuts) // LANES)) * LANES
         self._admitted = _admitted([slots[slot] for slot in chosen.tolist()], cuts, steps)
-        axis_of = np.full(len(slots), -1, np.int64)
-        axis_of[chosen] = np.arange(chosen.size)
+        self._axis_of = np.full(len(slots), -1, np.int64)
+        self._axis_of[chosen] = np.arange(chosen.size)
         self.boxes = np.empty((end - first, 2 * self.lanes), np.uint8)
         self.exact = np.ones(end - first, np.uint8)
-        self.edges = np.zeros_like(self.boxes)
-        given = self.boxes.reshape(-1), self.edges.reshape(-1)
-        fill_boxes(*given, self.lanes, self.exact, starts, tests, axis_of, self.axes, self.cuts)
+        flat = self.boxes.reshape(-1)
+        fill_boxes(flat, self.lanes, self.exact, starts, tests, self._axis_of, self.axes, self.cuts)
 
     def arrange(self) -> list[int]:
         """Put the filters in order; where each block ends. With one pivot or two, whatever lets events skip more."""
@@ -203,7 +205,7 @@ class _Bucket:
                 best = met, order, ends.tolist()
         assert best is not None
         _, order, found = best
-        self.boxes, self.edges, self.exact = self.boxes[order], self.edges[order], self.exact[order]
+        self.boxes, self.exact = self.boxes[order], self.exact[order]
         self._reorder(order)
         return found
 
@@ -217,6 +219,14 @@ class _Bucket:
         rows = np.repeat(starts[:-1][order] - begins, lengths) + np.arange(lengths.sum())
         arrays["tests"][starts[0] : starts[-1]] = arrays["tests"][rows]
         arrays["test_starts"][first:end] = starts[0] + begins
+
+    def put_tests(self, plan: _Plan) -> None:
+        """The bytes of a block's tests, which are put in order."""
+        arrays, boxes = self._arrays, self.boxes[plan.first : plan.end].reshape(-1)
+        starts = arrays["test_starts"][self.first + plan.first : self.first + plan.end + 1]
+        mine = slice(starts[0], starts[-1])
+        given = arrays["test_bytes"][mine], arrays["tests"][mine], starts, self._axis_of, boxes, self.lanes
+        fill_tests(*given, plan.hulls[0], plan.hulls[3])
 
     def plan(self, first: int, end: int) -> _Plan:
         count = len(self.axes)
@@ -241,6 +251,7 @@ class _Bucket:
             bool(self.exact[first:end].all()),
             int(np.clip(_LOOKUPS_PER_LINE / max(lost, 1e-3), 1, BLOCK // 8)),
             self._hulls(low, high, np.flatnonzero(tested == size)),
+            _early(share[low > 0]),
         )
 
     def _hulls(self, low: Bytes, high: npt.NDArray[np.int64], shared: npt.NDArray[np.int64]) -> tuple[int, ...]:
@@ -253,6 +264,12 @@ class _Bucket:
         return one[1:] + other[1:]
 
 
+def _early(shares: npt.NDArray[np.float64]) -> int:
+    """After how many tests that let such shares of the events through few of 64 are left."""
+    share = float(np.clip(shares.mean(), 0.01, 0.99)) if shares.size else 1.0
+    return int(np.ceil(np.log(_LEFT_MAX / 64) / np.log(share))) if share < 1 else 0
+
+
 def _cuts(ranges: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Where to cut a slot's codes: so that about as many ranges end in one cell as in another."""
     edges = np.sort(np.concatenate([ranges[:, 0], ranges[:, 1].astype(np.int64) + 1]))
@@ -263,21 +280,17 @@ def _cuts(ranges: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     return distinct.astype(np.int32)
 
 
-def _places(
-    codes: Sequence[int], cuts: Sequence[npt.NDArray[np.int32]]
-) -> tuple[list[int], Bytes, list[int], list[int]]:
-    """How to find the cell of a code: a shift, a table of cells and an axis's place in it; and a shift within cells."""
-    shifts, tables, places, finer, place = [], [np.zeros(0, np.uint8)], [], [], 0
+def _places(codes: Sequence[int], cuts: Sequence[npt.NDArray[np.int32]]) -> tuple[list[int], Bytes, list[int]]:
+    """How to find the cell of a code: a shift, a table of cells and an axis's place in it."""
+    shifts, tables, places, place = [], [np.zeros(0, np.uint8)], [], 0
     for count, mine in zip(codes, cuts, strict=True):
         shift = max(0, int(count).bit_length() - _PLACES_BITS)
         firsts = np.arange((count >> shift) + 1, dtype=np.int64) << shift
         tables.append(np.searchsorted(mine, firsts, side="right").astype(np.uint8))
-        spans = np.diff(np.concatenate([[0], mine, [count]]))
         shifts.append(shift)
         places.append(place)
-        finer.append(max(0, int(spans.max(initial=0)).bit_length() - 8))
         place += tables[-1].size
-    return shifts, np.concatenate(tables), places, finer
+    return shifts, np.concatenate(tables), places
 
 
 def _admitted(

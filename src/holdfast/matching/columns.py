@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from holdfast.language.subscription import Filter
 from holdfast.matching.abreast import EVENTS, check_abreast, order_hits
+from holdfast.matching.block_columns import COLUMN_EVENTS, COLUMN_EVENTS_MIN, COLUMN_ROOM, check_columns
 from holdfast.matching.elements import Known
 from holdfast.matching.encoding import columns_of, encode, encode_patterns, pooled
 from holdfast.matching.gathering import Gathered
@@ -65,7 +66,8 @@ class Columns:
         self._repeats = bool(image.repeated.any())
         self.opened_most = _opened_most(image)
         self._ways = _ways(image)
-        self._capacity = max(_PAIRS, BLOCK_ROOM, EVENTS, 4 * _largest_bucket(image))
+        self._boxed = bool((image.blocks[:, 8] == 1).all())
+        self._capacity = max(_PAIRS, BLOCK_ROOM, EVENTS, COLUMN_ROOM, 4 * _largest_bucket(image))
 
     @classmethod
     def of(cls, subscriptions: Iterable[Sequence[Filter]]) -> "Columns":
@@ -169,10 +171,26 @@ class Columns:
 
     def _wide(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
         rows, buckets = order_hits(rows, buckets, self._ways.size)
+        many = np.bincount(buckets, minlength=self._ways.size)[buckets] >= COLUMN_EVENTS_MIN
+        yield from self._lines(codes, patterns, rows[~many], buckets[~many], True)
+        rows, buckets = rows[many], buckets[many]
+        if not rows.size:
+            return
+        room = COLUMN_EVENTS * int(self.image.wides[:, 4].max())
+        by_axis, progress = np.empty(room, np.uint8), np.zeros(4, np.int64)
+        while progress[0] < rows.size:
+            out_rows, out = pooled(self._capacity), pooled(self._capacity)
+            written = check_columns(self.image, codes, rows, buckets, by_axis, progress, out_rows, out)
+            if written:
+                yield _trimmed(out_rows, written), _trimmed(out, written)
+        if not self._boxed:
+            yield from self._lines(codes, patterns, rows, buckets, False)
+
+    def _lines(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints, all_blocks: bool) -> Iterator[Pairs]:
         progress = np.zeros(3, np.int64)
         while progress[0] < rows.size:
             out_rows, out = pooled(self._capacity), pooled(self._capacity)
-            written = check_blocks(self.image, codes, patterns, rows, buckets, progress, out_rows, out)
+            written = check_blocks(self.image, codes, patterns, rows, buckets, all_blocks, progress, out_rows, out)
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
 

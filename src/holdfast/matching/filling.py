@@ -31,12 +31,11 @@ def fill_bitmap(bit_rows, words, cuts, boxes, depth, dimension, boxed):
 
 
 @_compiled
-def fill_boxes(boxes, edges, lanes, exact, test_starts, tests, axis_of, axes, cuts):
+def fill_boxes(boxes, lanes, exact, test_starts, tests, axis_of, axes, cuts):
     """For each filter the bytes that it admits on each axis; where it asks nothing, all, and none is an edge.
 
-    An edge is a byte whose codes the filter may admit in part; what part, second bytes say. Where cells are more than a
-    byte apart, a range that ends with a cell ends between two bytes and has no edge. `exact` is cleared for filters
-    with more tests than these.
+    An edge is a byte whose codes the filter may admit in part. Where cells are more than a byte apart, a range that
+    ends with a cell ends between two bytes and has no edge. `exact` is cleared for filters with more tests than these.
     """
     for filter_ in range(test_starts.size - 1):
         at = 2 * lanes * filter_
@@ -47,20 +46,48 @@ def fill_boxes(boxes, edges, lanes, exact, test_starts, tests, axis_of, axes, cu
             if tests[t, 0] != 0 or axis < 0:
                 exact[filter_] = 0
                 continue
-            begin, end, step, finer = axes[axis, 1], axes[axis, 2], axes[axis, 3], axes[axis, 6]
+            begin, end, step = axes[axis, 1], axes[axis, 2], axes[axis, 3]
             low, high = tests[t, 2], tests[t, 3]
             boxes[at + axis], boxes[at + lanes + axis] = 1, 254
             if low > 0:
                 cell = np.searchsorted(cuts[begin:end], low, side="right")
                 start = cuts[begin + cell - 1] if cell > 0 else 0
                 boxes[at + axis] = 2 + step * cell - np.int64(step > 1 and start == low)
-                edges[at + axis] = min((low - start) >> finer, 255)
             if high < _CODE_MAX:
                 cell = np.searchsorted(cuts[begin:end], high, side="right")
-                start = cuts[begin + cell - 1] if cell > 0 else 0
                 whole = step > 1 and begin + cell < end and cuts[begin + cell] == high + 1
                 boxes[at + lanes + axis] = 2 + step * cell + np.int64(whole)
-                edges[at + lanes + axis] = min((max(high, 0) - start) >> finer, 255)
+
+
+@_compiled
+def fill_tests(test_bytes, tests, test_starts, axis_of, boxes, lanes, first, last):
+    """For each test of some filters its axis, lowest byte and how far above that the highest is: put in order.
+
+    The narrowest first; but last those on the axes `first` and `last`, which hardly any event fails that comes so far.
+    """
+    for filter_ in range(test_starts.size - 1):
+        begin, end = test_starts[filter_] - test_starts[0], test_starts[filter_ + 1] - test_starts[0]
+        for t in range(begin, end):
+            axis = axis_of[tests[t, 1]]
+            at = 2 * lanes * filter_ + axis
+            low = np.int64(boxes[at])
+            span = boxes[at + lanes] - low
+            if tests[t, 0] != 0 or axis < 0:
+                axis, low, span = 0, 0, 255
+            elif span < 0:
+                low, span = 255, 0  # no event has that byte
+            rank = span + 256 * np.int64(axis in (first, last))
+            kind, slot, a, b = tests[t]
+            place = t
+            while place > begin:
+                before = np.int64(test_bytes[place - 1, 2])
+                before += 256 * np.int64(test_bytes[place - 1, 0] in (first, last))
+                if before <= rank:
+                    break
+                test_bytes[place], tests[place] = test_bytes[place - 1], tests[place - 1]
+                place -= 1
+            test_bytes[place, 0], test_bytes[place, 1], test_bytes[place, 2] = axis, low, span
+            tests[place, 0], tests[place, 1], tests[place, 2], tests[place, 3] = kind, slot, a, b
 
 
 @_compiled

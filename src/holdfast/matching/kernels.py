@@ -26,12 +26,12 @@ from holdfast.matching.vectors import (
     NUMBERS_AT_ONCE,
     choose,
     fetch,
+    find_bytes,
     find_points,
     intersect_lines,
     list_bits,
     lowest_bit,
     within_box,
-    within_edges,
     write_sure,
 )
 
@@ -46,7 +46,7 @@ UNSORTED, AT_LEAST, AT_MOST = range(3)
 NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
 BLOCK_ROOM = BLOCK + NUMBERS_AT_ONCE  # pairs that a block may write at once
-VECTORS = 2538621482  # the checksum of `vectors`, so that this file changes with it
+VECTORS = 1163540542  # the checksum of `vectors`, so that this file changes with it
 EXACT = 2**53  # up to here, integers are doubles
 HITS_AT_ONCE = 256  # of which all run starts are fetched before the first run is copied: they stay in the cache
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
@@ -83,18 +83,21 @@ class Image(NamedTuple):
     wide_of: Ints  # bucket -> its row in wides, or -1
     wides: Longs  # rows of: first axis, end, first block, end, bytes of a point
     # Rows of: slot, first cut, end (of wide_cuts), byte from one cell to the next, shift from code to place in
-    # axis_starts, first place there, shift from what a code is above its cell's first to the second byte.
+    # axis_starts, first place there.
     axes: Longs
     wide_cuts: Ints
     axis_starts: npt.NDArray[np.uint8]  # the cell of the first of the codes that share a place
     # Rows of: first side, end, first word of lines that may hold, shift from byte to line, first word of those that
     # surely hold or -1, shift, first checked filter, first byte in block_boxes, boxes say all, bits left that are
-    # tested at once; twice an axis, the lowest and the highest byte there that may match.
+    # tested at once; twice an axis, the lowest and the highest byte there that may match; how many tests of a filter
+    # are made on all events that stand side by side.
     blocks: Longs
     sides: npt.NDArray[np.uint8]  # axes, counted from the first of the bucket
     block_rows: Words  # a line of bits for each side and cell
     block_boxes: npt.NDArray[np.uint8]  # for each filter of a block the lowest byte on each axis, then the highest
-    block_edges: npt.NDArray[np.uint8]  # likewise the second bytes
+    # For each test of a checked filter, where a bucket has blocks: its axis, the lowest byte there that may match, and
+    # how far above that the highest is. The most telling come first.
+    test_bytes: npt.NDArray[np.uint8]
 
 
 class Patterns(NamedTuple):
@@ -349,18 +352,19 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
 
 
 @_compiled
-def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_rows, out):
+def check_blocks(image, codes, patterns, hit_rows, hit_buckets, all_blocks, progress, out_rows, out):
     """Test the filters of wide buckets, block by block; the pairs written. Hits are sorted by bucket.
 
+    Without `all_blocks`, those are left out whose filters are boxes: `block_columns` has tested them.
     `progress` says where to go on: the first hit of a group, the block and the place among its rows.
     A subscription with several filters may be written more than once.
     """
     subscriptions, test_starts, tests, sets = image.checked_subscriptions, image.test_starts, image.tests, image.sets
     columns, texts, text_starts, ids = image.pattern_columns, patterns.texts, patterns.starts, patterns.ids
     wides, blocks, sides, bit_rows = image.wides, image.blocks, image.sides, image.block_rows
-    boxes, edges = image.block_boxes, image.block_edges
+    boxes = image.block_boxes
     most, bytes_ = min(WIDE_ROWS, hit_rows.size), wides[:, 4].max()
-    points, fine = np.empty(most * bytes_, np.uint8), np.empty(most * bytes_, np.uint8)
+    points = np.empty(most * bytes_, np.uint8)
     by_axis, chosen = np.empty(most * bytes_, np.uint8), np.empty(most, np.int32)
     left, sure, places = np.empty(LINE, np.uint64), np.empty(LINE, np.uint64), np.empty(BLOCK, np.int32)
     n, first = 0, progress[0]
@@ -369,23 +373,14 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
         while last < min(hit_rows.size, first + WIDE_ROWS) and hit_buckets[last] == hit_buckets[first]:
             last += 1
         rows, lanes = hit_rows[first:last], wide[4]
-        find_points(
-            image.axes,
-            image.wide_cuts,
-            image.axis_starts,
-            codes,
-            rows,
-            wide[0],
-            wide[1],
-            lanes,
-            points,
-            fine,
-            by_axis,
-            most,
-        )
+        axes, end_axis = image.axes, wide[1]
+        find_bytes(axes, image.wide_cuts, image.axis_starts, codes, rows, wide[0], end_axis, by_axis, most)
+        find_points(by_axis, most, end_axis - wide[0], rows.size, lanes, points)
         for b in range(max(progress[1], wide[2]), wide[3]):
             block = blocks[b]
             side, end, few = block[0], block[1], block[9]
+            if block[8] and not all_blocks:
+                continue
             for i in range(progress[2], choose(block, by_axis, most, rows.size, chosen)):
                 if n + BLOCK_ROOM > out.size:
                     progress[0], progress[1], progress[2] = first, b, i
@@ -408,8 +403,7 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
                     tested = block[6] + at
                     out[n] = subscriptions[tested]
                     if block[8]:
-                        inside = within_edges(boxes, block[7] + 2 * lanes * at, lanes, points, point, edges, fine)
-                        n += _in_ranges(test_starts, tests, codes, row, tested) if inside == 1 else inside >> 1
+                        n += _in_ranges(test_starts, tests, codes, row, tested)
                     elif _passes(test_starts, tests, sets, columns, texts, text_starts, ids, codes, row, tested):
                         n += 1
                 out_rows[begin:n] = row
@@ -481,7 +475,7 @@ def match_few(few, count, patterns, doubles):
         n += written
     if wide > 0:
         n += check_blocks(
-            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], progress, out_rows[n:], out[n:]
+            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], True, progress, out_rows[n:], out[n:]
         )
         if progress[0] < wide:
             return -1

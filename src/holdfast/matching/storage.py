@@ -29,7 +29,7 @@ from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
 from holdfast.model.values import EPOCH, microseconds
 
-_FORMAT = 6
+_FORMAT = 7
 _ALIGNMENT = 64  # a cache line: every array starts on one
 _SCHEMA = pa.schema(
     [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]

@@ -95,20 +95,14 @@ def _inside(builder, outside, edge):
     return builder.select(some, ir.Constant(_BITS, 0), inside)
 
 
-def _lanes_of(target, builder, signature, args, arrays):
-    """Go through all lanes: the bounds and values of each array that has a place."""
-    for_lanes = cgutils.for_range_slice(builder, ir.Constant(_BITS, 0), args[2], ir.Constant(_BITS, LANES))
-    bounds, values = ([_data(target, builder, signature, args, at) for at in each] for each in arrays)
-    return for_lanes, bounds, values
-
-
 @intrinsic
 def within_box(context, boxes, at, lanes, point, point_at):
     """Whether bytes lie in a box, its lowest ones and then its highest: 0 no, 1 perhaps (one is on an edge), 2 yes."""
 
     def generate(target, builder, signature, args):
         outside, edge = (cgutils.alloca_once_value(builder, ir.Constant(_FLAGS, None)) for _ in range(2))
-        for_lanes, (bounds,), (values,) = _lanes_of(target, builder, signature, args, ((0,), (3,)))
+        bounds, values = (_data(target, builder, signature, args, at) for at in (0, 3))
+        for_lanes = cgutils.for_range_slice(builder, ir.Constant(_BITS, 0), args[2], ir.Constant(_BITS, LANES))
         with for_lanes as (lane, _):
             place = builder.add(args[1], lane)
             low = _load(builder, bounds, place, _BYTES, 1)
@@ -121,28 +115,6 @@ def within_box(context, boxes, at, lanes, point, point_at):
         return _inside(builder, outside, edge)
 
     return types.int64(boxes, at, lanes, point, point_at), generate
-
-
-@intrinsic
-def within_edges(context, boxes, at, lanes, point, point_at, edges, fine):
-    """`within_box` for bytes that lie in the box or on its edges, by second bytes where they are on an edge."""
-
-    def generate(target, builder, signature, args):
-        outside, edge = (cgutils.alloca_once_value(builder, ir.Constant(_FLAGS, None)) for _ in range(2))
-        for_lanes, bounds, values = _lanes_of(target, builder, signature, args, ((0, 5), (3, 6)))
-        with for_lanes as (lane, _):
-            first = builder.add(args[1], lane)
-            value, second = (_load(builder, each, builder.add(args[4], lane), _BYTES, 1) for each in values)
-            for place, beyond in ((first, "<"), (builder.add(first, args[2]), ">")):
-                bound, finer = (_load(builder, each, place, _BYTES, 1) for each in bounds)
-                on = builder.icmp_unsigned("==", value, bound)
-                out = builder.and_(on, builder.icmp_unsigned(beyond, second, finer))
-                builder.store(builder.or_(builder.load(outside), out), outside)
-                still = builder.and_(on, builder.icmp_unsigned("==", second, finer))
-                builder.store(builder.or_(builder.load(edge), still), edge)
-        return _inside(builder, outside, edge)
-
-    return types.int64(boxes, at, lanes, point, point_at, edges, fine), generate
 
 
 @intrinsic
@@ -172,22 +144,27 @@ _inlined = nb.njit(inline="always")
 
 
 @_inlined
-def find_points(axes, cuts, starts, codes, rows, first, end, lanes, points, fine, columns, stride):
-    """For each row its byte on each axis of a wide bucket, by row and by axis, and its second byte."""
-    points[: lanes * rows.size] = UNKNOWN_BYTE
-    fine[: lanes * rows.size] = 0
+def find_bytes(axes, cuts, starts, codes, rows, first, end, columns, stride):
+    """For each axis of a wide bucket the byte of each row."""
     for axis in range(end - first):
-        slot, begin, stop, step, shift, start, finer = axes[first + axis]
+        slot, begin, stop, step, shift, start = axes[first + axis]
         for i in range(rows.size):
-            code = np.int64(codes[rows[i], slot])
+            code, byte = np.int64(codes[rows[i], slot]), np.int64(UNKNOWN_BYTE)
             if code >= 0:
                 at = begin + starts[start + (code >> shift)]
                 while at < stop and cuts[at] <= code:
                     at += 1
-                points[lanes * i + axis] = FIRST_BYTE + step * (at - begin)
-                above = code - (cuts[at - 1] if at > begin else 0)
-                fine[lanes * i + axis] = min(above >> finer, 255)
-            columns[stride * axis + i] = points[lanes * i + axis]
+                byte = FIRST_BYTE + step * (at - begin)
+            columns[stride * axis + i] = byte
+
+
+@_inlined
+def find_points(columns, stride, axes, rows, lanes, points):
+    """The same bytes row by row."""
+    points[: lanes * rows] = UNKNOWN_BYTE
+    for axis in range(axes):
+        for i in range(rows):
+            points[lanes * i + axis] = columns[stride * axis + i]
 
 
 @_inlined
