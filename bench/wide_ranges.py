@@ -13,14 +13,16 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numba as nb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bench.command import keep, options, redraw, show
@@ -53,6 +55,8 @@ TARGETS = {
 }
 CHANGES_PER_S = 20_000
 SPREAD_MAX = 3.0  # how many times slower per condition than the best shape
+
+_compiled: Callable[[Any], Any] = nb.njit(cache=True)
 
 
 class _Arrays:
@@ -102,8 +106,9 @@ def filters_of(boxes: Boxes) -> Iterator[tuple[tuple[Constraint, ...], ...]]:
 
 
 def index_mb(columns: Columns) -> float:
-    """What matching needs: the image and the slots' constants."""
-    constants = sum(edges.values.nbytes + edges.exact.nbytes for slot in columns.slots for edges in slot.edges.values())
+    """What matching needs: the image, and the slots' constants with their guides."""
+    edges = [each for slot in columns.slots for each in slot.edges.values()]
+    constants = sum(each.values.nbytes + each.exact.nbytes + each.guide[0].nbytes for each in edges)
     return (sum(each.nbytes for each in columns.image) + constants) / 1e6
 
 
@@ -157,14 +162,21 @@ def alone_s(columns: Columns, events: list[dict[str, Any]], rounds: int) -> floa
 
 
 def written(found: list[Pairs]) -> float:
-    """What it takes to write these pairs down once more, in memory as new as that of an answer."""
+    """What it takes to write as many pairs down, whatever they are, in memory as new as that of an answer."""
+    _fill(np.empty(1, np.int32))  # compiles it
     began = process_time()
-    copies = []
+    buffers = []
     for pair in found:
-        copies.append([np.frombuffer(pa.allocate_buffer(each.nbytes), np.int32) for each in pair])
-        for copy, given in zip(copies[-1], pair, strict=True):
-            copy[:] = given
+        for each in pair:
+            buffers.append(np.frombuffer(pa.allocate_buffer(each.nbytes), np.int32))
+            _fill(buffers[-1])
     return process_time() - began
+
+
+@_compiled
+def _fill(buffer: npt.NDArray[np.int32]) -> None:
+    for i in range(buffer.size):
+        buffer[i] = i
 
 
 def memory_of(shape: Shape) -> dict[str, float]:
@@ -333,6 +345,18 @@ def _matches_little(row: dict[str, Any]) -> bool:
     return bool(row["pairs_per_event"] < row["conditions"] / 100)
 
 
+def _floor(others: list[dict[str, Any]]) -> str:
+    """How near to each other the slowest and the fastest shape can be."""
+    if not all("writing_ms" in row for row in others):
+        return ""
+    least = max((row["writing_ms"] / row["conditions"] for row in others), default=0.0)
+    fastest = min((row["batch_ms"] / row["conditions"] for row in others), default=np.inf)
+    return f"""Writing the pairs of the shape with the most of them, without finding any, takes {least / fastest:.1f}
+times as long as the fastest shape takes in all.
+
+"""
+
+
 def section(found: dict[str, Any]) -> str:
     where = found["machine"]
     times: dict[int, dict[str, float]] = {}
@@ -361,14 +385,14 @@ def section(found: dict[str, Any]) -> str:
         f"{each['pairs_per_second']:,.0f} such pairs a second, and {each['match_ms']:.2f} ms for a match in between.\n"
         for each in found["churn"][-1:]
     )
-    shaped = f"""Other shapes, {SHAPED:,} conditions. "Writing" is what it takes to copy the pairs, eight bytes each,
-into memory as new as that of an answer: no matcher that lists pairs takes less. It is part of "batch".
+    shaped = f"""Other shapes, {SHAPED:,} conditions. "Writing" is what it takes to fill as much new memory as an answer
+has, eight bytes a pair, with anything at all: no matcher that lists pairs takes less. It is part of "batch".
 
 | attributes | constraints | width | pairs an event | batch | writing | single event | index (MB) |
 |--:|--:|--:|--:|--:|--:|--:|--:|
 {others}
 
-"""
+{_floor(found["shapes"])}"""
     return f"""## Wide ranges
 
 Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["processor"]}, {where["cores"]} cores,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast import Matcher, parse
-from holdfast.matching import clustering, filling, kernels, placing, vectors
+from holdfast.matching import block_columns, clustering, filling, kernels, placing, vectors
 from holdfast.matching.columns import Columns
 from holdfast.matching.layout import _DOORS_PER_CODE
 from holdfast.matching.scan import Scan
@@ -62,7 +62,7 @@ def test_a_condition_on_one_of_thousands_of_attributes_is_found() -> None:
     assert pairs(matcher, events) == {(0, "7"), (2, "2999")}
 
 
-@pytest.mark.parametrize("module", [kernels, vectors, clustering, filling, placing])
+@pytest.mark.parametrize("module", [kernels, vectors, clustering, filling, placing, block_columns])
 def test_what_kernels_are_compiled_from_stands_in_their_own_file(module: ModuleType) -> None:
     """Numba keeps compiled code until the file of the function changes; it does not look at what that imports."""
     tree = ast.parse(Path(str(module.__file__)).read_text())

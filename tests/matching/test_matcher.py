@@ -225,9 +225,9 @@ def test_a_damaged_or_foreign_file_is_refused_with_its_name(tmp_path: Path) -> N
 
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     small().save(tmp_path / "m")
-    content = (tmp_path / "m").read_bytes().replace(b'"format": 6', b'"format": 9')
+    content = (tmp_path / "m").read_bytes().replace(b'"format": 7', b'"format": 9')
     (tmp_path / "m").write_bytes(content)
-    with pytest.raises(InputError, match="saved in format 9, this version reads format 6"):
+    with pytest.raises(InputError, match="saved in format 9, this version reads format 7"):
         Matcher.open(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == content
 

@@ -7,7 +7,7 @@ may not write there, in the user's cache folder (or NUMBA_CACHE_DIR); later proc
 from collections.abc import Callable
 
 # Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one, by bitmaps and by
-# blocks, a few side by side, texts.
+# blocks (with lines and, of many events, side by side), a few side by side, texts.
 _SORTED = [f"price < {bound} AND symbol = 'S1'" for bound in range(40)]
 _TESTED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
 _WIDE = [f"symbol = 'S2' AND price < {bound} AND volume > {bound}" for bound in range(1_200)]
@@ -18,6 +18,7 @@ _TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
 def compile_matching() -> None:
     import pyarrow as pa
 
+    from holdfast.matching.block_columns import COLUMN_EVENTS_MIN
     from holdfast.matching.levels import load_kernels
     from holdfast.matching.matcher import Matcher
 
@@ -25,9 +26,10 @@ def compile_matching() -> None:
     matcher = Matcher()
     for number, condition in enumerate([*_SORTED, *_TESTED, *_WIDE, *_ABREAST, *_TEXTS]):
         matcher.add(number, condition)
-    for numbers in (pa.int64(), pa.float64()):
-        columns = {name: pa.array([1, 30, 5], numbers) for name in ("price", "volume", "age")}
-        matcher.match_batch(pa.table({**columns, "symbol": ["S1", "S2", "S3"], "name": ["abc", None, "b"]}))
+    for numbers, times in ((pa.int64(), 1), (pa.float64(), COLUMN_EVENTS_MIN)):
+        columns = {name: pa.array([1, 30, 5] * times, numbers) for name in ("price", "volume", "age")}
+        texts = {"symbol": ["S1", "S2", "S3"] * times, "name": ["abc", None, "b"] * times}
+        matcher.match_batch(pa.table({**columns, **texts}))
     matcher.match({"price": 1, "volume": 2, "symbol": "S2", "name": "abc"})
 
 

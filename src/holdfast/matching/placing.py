@@ -102,29 +102,54 @@ def find_texts(texts, starts, constants, constant_starts, table, codes):
         codes[t] = code
 
 
+@_inlined
+def _place(number, low, scale, last):
+    """Which of some even parts a number lies in. Never one before that of a smaller number, whatever is rounded."""
+    place = (np.float64(number) - low) * scale
+    return np.int64(min(place, last)) if place > 0 else np.int64(0)
+
+
 @_compiled
-def place_numbers(values, exact, below, column, codes):
+def guide_of(values, low, scale, parts):
+    """How many of some sorted constants lie before each of some even parts of their range, and behind the last."""
+    guide, part = np.empty(parts + 1, np.int32), 0
+    for i in range(values.size):
+        place = _place(values[i], low, scale, np.float64(parts - 1))
+        while part <= place:
+            guide[part] = i
+            part += 1
+    guide[part:] = values.size
+    return guide
+
+
+@_compiled
+def place_numbers(values, exact, below, guide, low, scale, column, codes):
     """The code of each number among sorted constants: 2i + 1 when it equals the i-th, 2i when it lies before it.
 
-    Where a constant is not `exact`, none equals it; `below` is how many lie before the first. NaN has the code -1.
+    Where a constant is not `exact` (all are when that is empty), none equals it; `below` is how many lie before the
+    first. NaN has the code -1. The guide says between which constants to look: few, where they are spread evenly.
     Sixty-four binary searches go in step, without branches: the processor then waits for all their loads at once.
     """
-    places = np.empty(64, np.int64)
+    places, last = np.empty(64, np.int64), np.float64(guide.size - 2)
     for first in range(0, column.size, 64):
         numbers, found = column[first : first + 64], codes[first : first + 64]
-        at = places[: numbers.size]
+        at, most = places[: numbers.size], np.int64(0)
         for k in range(numbers.size):
-            at[k] = 0
-        left = values.size
-        while left > 1:
-            half = left >> 1
+            part = _place(numbers[k], low, scale, last)
+            at[k] = guide[part]
+            most = max(most, np.int64(guide[part + 1]) - at[k])
+        step = np.int64(1)
+        while 2 * step <= most:
+            step *= 2
+        while step > 0 and most > 0:
             for k in range(numbers.size):
-                at[k] += half * np.int64(values[at[k] + half - 1] <= numbers[k])
-            left -= half
+                end = at[k] + step
+                at[k] += step * np.int64(end <= values.size and values[min(end, values.size) - 1] <= numbers[k])
+            step >>= 1
         for k in range(numbers.size):
-            after = at[k] + np.int64(values.size > 0 and values[at[k]] <= numbers[k])
+            after = at[k]
             before = max(after - 1, 0)
-            equal = after > 0 and exact[before] == 1 and values[before] == numbers[k]
+            equal = after > 0 and values[before] == numbers[k] and (exact.size == 0 or exact[before] == 1)
             code = 2 * (after + below) - np.int64(equal)
             found[k] = code if numbers[k] == numbers[k] else -1
 

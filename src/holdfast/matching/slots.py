@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.matching.kernels import EXACT
-from holdfast.matching.placing import place_numbers, table_of
+from holdfast.matching.placing import guide_of, place_numbers, table_of
 from holdfast.model.values import Value, microseconds
 
 
@@ -31,6 +31,8 @@ class SlotKind(Enum):
     LIST = "list"  # of columns alone: what conditions ask of elements is a number of a pattern, see `elements`
 
 
+_PER_PART = 8  # constants; with fewer, finding the part takes longer
+_PARTS_MAX = 1 << 16  # of a guide: 256 KiB, which stay in the processor's cache
 UNKNOWN = -1
 MISSING, PRESENT = 1, 3  # the codes of a PRESENCE slot, as if its constants were (missing, present)
 FALSE, TRUE = 1, 3  # likewise of a BOOLEAN slot
@@ -49,7 +51,20 @@ class ConstantEdges:
 
     def put(self, column: npt.NDArray[Any], codes: npt.NDArray[np.int32]) -> None:
         """The code of each number; -1 for NaN."""
-        place_numbers(self.values, self.exact, self.below, column, codes)
+        exact = self.exact[:0] if self.all_exact else self.exact
+        place_numbers(self.values, exact, self.below, *self.guide, column, codes)
+
+    @cached_property
+    def all_exact(self) -> bool:
+        return bool(self.exact.all())
+
+    @cached_property
+    def guide(self) -> tuple[npt.NDArray[np.int32], float, float]:
+        """About where a number stands among the constants: how many lie before each part of their range."""
+        low, high = (float(self.values[0]), float(self.values[-1])) if self.values.size else (0.0, 0.0)
+        parts = min(1 << int(self.values.size // _PER_PART).bit_length(), _PARTS_MAX)
+        scale = parts / (high - low) if high > low else 0.0
+        return guide_of(self.values, low, scale, parts), low, scale
 
 
 @dataclass
