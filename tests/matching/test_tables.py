@@ -4,10 +4,12 @@ import decimal
 import math
 from datetime import UTC, date, datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from holdfast import HoldfastError, Matcher
+from holdfast.matching.matcher import match_grouped
 from holdfast.matching.scan import Scan
 from holdfast.model.errors import InputError, MisuseError
 
@@ -20,7 +22,19 @@ def batch_pairs(conditions: list[str], table: pa.Table) -> set[tuple[int, int]]:
         zip(*(matcher.match_batch(table)[name].to_pylist() for name in ("event", "subscription")), strict=True)
     )
     assert len(pairs) == len(set(pairs)), "a pair appears twice"
+    assert sorted(grouped_pairs(matcher, table)) == sorted(pairs)
     return set(pairs)
+
+
+def grouped_pairs(matcher: Matcher, table: pa.Table) -> list[tuple[int, int]]:
+    grouped = match_grouped(matcher, table)
+    ids = grouped.ids.to_pylist()
+    found = [(line["event"], line["subscription"]) for line in grouped.pairs.to_pylist()]
+    for runs in grouped.runs:
+        assert (runs.lengths > 0).all()
+        assert (np.diff(runs.rows) >= 0).all()
+        found += [(row, ids[number]) for row, number in zip(*(each.tolist() for each in runs.pairs()), strict=True)]
+    return found
 
 
 def scan_pairs(conditions: list[str], events: list[dict[str, object]]) -> set[tuple[int, int]]:
@@ -250,6 +264,20 @@ def test_rows_are_taken_in_smaller_steps_where_conditions_name_many_attributes(m
     table = pa.table({"a0": range(20), "a3": range(20)})
     conditions = [f"a{n} = {n}" for n in range(4)]
     assert batch_pairs(conditions, table) == {(0, 0), (3, 3)}
+
+
+def test_pairs_that_stand_together_are_grouped_and_after_changes_they_are_still_the_same() -> None:
+    matcher = Matcher()
+    for number in range(500):
+        matcher.add(number, f"x >= {number}" + (" OR y = 1" if number % 50 == 0 else ""))
+    table = pa.table({"x": [250, None, -1, 499], "y": [1, 1, None, 2]})
+    expected = [(row, number) for row, event in enumerate(table.to_pylist()) for number in matcher.match(event)]
+    assert sum(int(runs.lengths.sum()) for runs in match_grouped(matcher, table).runs) > 700
+    assert sorted(grouped_pairs(matcher, table)) == sorted(expected)
+    matcher.remove(7)
+    matcher.add(1_000, "x > 300")
+    wanted = {(row, number) for row, number in expected if number != 7} | {(3, 1_000)}
+    assert set(grouped_pairs(matcher, table)) == wanted
 
 
 def test_an_answer_of_few_pairs_is_small() -> None:

@@ -68,7 +68,7 @@ def test_slices_are_cut_so_that_the_pairs_of_one_fit(tmp_path: Path, monkeypatch
     everything = WholeIndex(index(dict.fromkeys(range(100), "id >= 0"), tmp_path))
     monkeypatch.setattr(match_tasks, "PAIRS_MAX", 1_000)
     blocks = [Block(EVENTS, EVENTS.select(["id"]))]
-    sizes = [len(found.rows) for found in everything.found(iter(blocks))]
+    sizes = [len(found.one_by_one().rows) for found in everything.found(iter(blocks))]
     assert sum(sizes) == 100 * EVENTS.num_rows
     assert max(sizes) <= 1_000
 

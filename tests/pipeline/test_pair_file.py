@@ -7,13 +7,15 @@ from random import Random
 from typing import Any
 
 import duckdb
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.matching.pair_runs import PairRuns
 from holdfast.pipeline.match import pair_file
-from holdfast.pipeline.match.tasks import Found
+from holdfast.pipeline.match.tasks import AnyFound, Found, FoundRuns
 from holdfast.pipeline.match.write import write_pairs
 
 EVENTS = 60
@@ -43,10 +45,12 @@ def column(kind: pa.DataType, value: Any, dice: Random, nulls: float) -> pa.Arra
     return pa.array([None if dice.random() < nulls else value(dice) for _ in range(EVENTS)], kind)
 
 
-def found(dice: Random, types: dict[str, tuple[pa.DataType, Any]], ids: pa.Array, pairs: int) -> Found:
+def found(dice: Random, types: dict[str, tuple[pa.DataType, Any]], ids: pa.Array, pairs: int) -> AnyFound:
     """Rows mostly in order, as the matcher has them, and sometimes not, as it may."""
     nulls = dice.choice([0, 0.3, 1])
     columns = {name: column(kind, value, dice, nulls) for name, (kind, value) in types.items()}
+    if dice.random() < 0.5:
+        return FoundRuns(pa.record_batch(columns), slices(dice, len(ids), pairs), ids)
     rows = [dice.randrange(EVENTS) for _ in range(pairs)]
     if dice.random() < 0.7:
         rows.sort()
@@ -56,9 +60,24 @@ def found(dice: Random, types: dict[str, tuple[pa.DataType, Any]], ids: pa.Array
     )
 
 
-def expected(parts: list[Found], keys: int) -> list[tuple[Any, ...]]:
+def slices(dice: Random, ids: int, count: int) -> PairRuns:
+    """Of an index whose entries are its subscriptions in the order of their numbers, backwards."""
+    rows = sorted(dice.randrange(EVENTS) for _ in range(count))
+    firsts = [dice.randrange(ids) for _ in rows]
+    ends = [dice.randrange(first, ids) + 1 for first in firsts]
+    return PairRuns(*(np.array(each, np.int32) for each in (rows, firsts, ends, range(ids - 1, -1, -1))))
+
+
+def expected(parts: list[AnyFound], keys: int) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    for carried, events, subscriptions in parts:
+    for part in parts:
+        carried, events, subscriptions = part.one_by_one()
+        if isinstance(part, FoundRuns):
+            runs = zip(part.runs.rows.tolist(), part.runs.firsts.tolist(), part.runs.ends.tolist(), strict=True)
+            pairs = [(row, len(part.ids) - 1 - entry) for row, first, end in runs for entry in range(first, end)]
+            assert [
+                (row, code.as_py()) for row, code in zip(events.to_pylist(), subscriptions.indices, strict=True)
+            ] == pairs
         lines = [tuple(line.values()) for line in carried.to_pylist()]
         for event, id_ in zip(events.to_pylist(), subscriptions.to_pylist(), strict=True):
             rows.append((*lines[event][:keys], id_, *lines[event][keys:]))

@@ -20,7 +20,7 @@ def compile_matching() -> None:
 
     from holdfast.matching.block_columns import COLUMN_EVENTS_MIN
     from holdfast.matching.levels import load_kernels
-    from holdfast.matching.matcher import Matcher
+    from holdfast.matching.matcher import Matcher, match_grouped
 
     load_kernels()  # those that brokers use
     matcher = Matcher()
@@ -29,7 +29,10 @@ def compile_matching() -> None:
     for numbers, times in ((pa.int64(), 1), (pa.float64(), COLUMN_EVENTS_MIN)):
         columns = {name: pa.array([1, 30, 5] * times, numbers) for name in ("price", "volume", "age")}
         texts = {"symbol": ["S1", "S2", "S3"] * times, "name": ["abc", None, "b"] * times}
-        matcher.match_batch(pa.table({**columns, **texts}))
+        table = pa.table({**columns, **texts})
+        matcher.match_batch(table)
+        for runs in match_grouped(matcher, table).runs:
+            runs.pairs()
     matcher.match({"price": 1, "volume": 2, "symbol": "S2", "name": "abc"})
 
 

@@ -18,7 +18,7 @@ from holdfast.language.subscription import Filter
 from holdfast.matching.abreast import EVENTS, check_abreast, order_hits
 from holdfast.matching.block_columns import COLUMN_EVENTS, COLUMN_EVENTS_MIN, COLUMN_ROOM, check_columns
 from holdfast.matching.elements import Known
-from holdfast.matching.encoding import columns_of, encode, encode_patterns, pooled
+from holdfast.matching.encoding import EncodedColumn, columns_of, encode, encode_patterns, pooled
 from holdfast.matching.gathering import Gathered
 from holdfast.matching.kernels import (
     BLOCK_ROOM,
@@ -32,6 +32,7 @@ from holdfast.matching.kernels import (
     copy_runs,
 )
 from holdfast.matching.layout import compile_image
+from holdfast.matching.pair_runs import PairRuns
 from holdfast.matching.residuals import to_index
 from holdfast.matching.row_residuals import RowResiduals, events_in
 from holdfast.matching.slots import Slot
@@ -89,16 +90,9 @@ class Columns:
 
     def match(self, table: pa.Table, threads: int = 1) -> list[Pairs]:
         """Pairs of row number and subscription number, in buffers."""
-        attributes = [slot.attribute for slot in self.slots]
         looked_at = () if self.residuals is None else self.residuals.names
-        attributes += looked_at
         pairs: list[Pairs] = []
-        step = min(_ROWS, max(1, _CODES_MAX // max(1, len(self.slots))))
-        for first in range(0, table.num_rows, step):
-            count = min(step, table.num_rows - first)  # a slice of a table without columns has any length asked for
-            columns = columns_of(table.slice(first, count), attributes)
-            codes = encode(columns, self.slots, count, threads)
-            patterns = encode_patterns(columns, self.patterns, count)
+        for first, columns, codes, patterns in self._encoded(table, looked_at, threads):
             for rows, subscriptions in self._match_codes(codes, patterns, threads):
                 if self.residuals is not None:
                     values = {name: columns[name].array for name in looked_at if name in columns}
@@ -107,6 +101,32 @@ class Columns:
                     rows += np.int32(first)
                 pairs.append((rows, subscriptions))
         return pairs
+
+    def match_runs(self, table: pa.Table) -> tuple[list[PairRuns], list[Pairs]]:
+        """The same: those that stand together in the image as runs of it, and the others."""
+        if self.residuals is not None:
+            return [], self.match(table)
+        runs: list[PairRuns] = []
+        pairs: list[Pairs] = []
+        for first, _, codes, patterns in self._encoded(table, (), 1):
+            hits: list[Pairs] = []
+            for rows, firsts, ends in self._copied(codes, patterns, 0, codes.shape[0], hits, listed=True):
+                runs.append(PairRuns(rows + np.int32(first) if first else rows, firsts, ends, self.image.subscriptions))
+            found = self._checked(codes, patterns, hits)
+            pairs += [(rows + np.int32(first), numbers) for rows, numbers in found] if first else found
+        return runs, pairs
+
+    def _encoded(
+        self, table: pa.Table, looked_at: Iterable[str], threads: int
+    ) -> Iterator[tuple[int, dict[str, EncodedColumn], Ints, Patterns]]:
+        """So many rows at a time: the first one's number, the columns, and what they are in codes."""
+        attributes = [*(slot.attribute for slot in self.slots), *looked_at]
+        step = min(_ROWS, max(1, _CODES_MAX // max(1, len(self.slots))))
+        for first in range(0, table.num_rows, step):
+            count = min(step, table.num_rows - first)  # a slice of a table without columns has any length asked for
+            columns = columns_of(table.slice(first, count), attributes)
+            codes = encode(columns, self.slots, count, threads)
+            yield first, columns, codes, encode_patterns(columns, self.patterns, count)
 
     def _match_codes(self, codes: Ints, patterns: Patterns, threads: int) -> Iterator[Pairs]:
         if threads == 1:
@@ -120,25 +140,34 @@ class Columns:
     def _rows(self, codes: Ints, patterns: Patterns, row: int, end: int) -> Iterator[Pairs]:
         """The pairs of some rows: first from sorted runs, then from checked filters."""
         hits: list[Pairs] = []
+        for rows, numbers, _ in self._copied(codes, patterns, row, end, hits):
+            yield rows, numbers
+        yield from self._checked(codes, patterns, hits)
+
+    def _copied(
+        self, codes: Ints, patterns: Patterns, row: int, end: int, hits: list[Pairs], *, listed: bool = False
+    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """From sorted runs the pairs, or where they begin and end; `hits` then has what is to be checked."""
         capacity, room = self._capacity, self.opened_most + HITS_AT_ONCE
         while row < end:
             out_rows, out = pooled(capacity), pooled(capacity)
+            ends = pooled(capacity) if listed else out[:0]
             left = pooled(2 * max(room, _HITS)).reshape(2, -1)
-            next_row, written, listed = copy_runs(
-                self.image, codes, patterns, row, end, self.opened_most, out_rows, out, left[0], left[1]
+            next_row, written, more = copy_runs(
+                self.image, codes, patterns, row, end, self.opened_most, out_rows, out, ends, left[0], left[1]
             )
             if written:
-                yield _trimmed(out_rows, written), _trimmed(out, written)
-            if listed:
-                hits.append((left[0, :listed], left[1, :listed]))
+                yield _trimmed(out_rows, written), _trimmed(out, written), _trimmed(ends, written) if listed else ends
+            if more:
+                hits.append((left[0, :more], left[1, :more]))
             if next_row == row:  # it alone yields more than fits
                 capacity *= 2
             row = next_row
-        if hits:
-            rows, buckets = hits[0] if len(hits) == 1 else tuple(map(np.concatenate, zip(*hits, strict=True)))
-            yield from self._checked(codes, patterns, rows, buckets)
 
-    def _checked(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
+    def _checked(self, codes: Ints, patterns: Patterns, hits: list[Pairs]) -> Iterator[Pairs]:
+        if not hits:
+            return
+        rows, buckets = hits[0] if len(hits) == 1 else tuple(map(np.concatenate, zip(*hits, strict=True)))
         ways = self._ways[buckets]
         parts = [(rows[ways == way], buckets[ways == way]) for way in (_ONE_BY_ONE, _ABREAST, _BLOCKS)]
         if parts[_ABREAST][0].size:

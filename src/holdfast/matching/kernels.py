@@ -153,8 +153,10 @@ def _open_row(image, codes, patterns, row, everywhere, hit_rows, hit_buckets, n)
 
 
 @_compiled
-def copy_runs(image, codes, patterns, row, end_row, most, out_rows, out, left_rows, left_buckets):
+def copy_runs(image, codes, patterns, row, end_row, most, out_rows, out, ends, left_rows, left_buckets):
     """Copy what matches in the sorted runs of the buckets that rows open, and list the hits with filters to check.
+
+    With room in `ends`, nothing is copied: where the entries that match begin goes to `out`, where they end to `ends`.
 
     A row opens at most so many buckets. Returns the next row to do, the pairs written and the hits listed; it stops
     before a row that might not fit. Rows are taken some at a time: where their runs begin is then looked up for all of
@@ -198,6 +200,10 @@ def copy_runs(image, codes, patterns, row, end_row, most, out_rows, out, left_ro
                         end = _first_not_below(bounds, start, end, code + 1)
                     elif runs[run, 5] == AT_MOST:
                         start = _first_not_below(bounds, start, end, code)
+                if ends.size:
+                    out[n], ends[n] = start, end
+                    n += np.int64(start < end)
+                    continue
                 for place in range(start, end):
                     out[n] = subscriptions[place]
                     n += 1
@@ -455,8 +461,8 @@ def match_few(few, count, patterns, doubles):
                     return -2
                 at = _first_not_below(few.constants, begin, end, value)
                 codes[row, slot] = 2 * (at - begin) + np.int64(at < end and few.constants[at] == value)
-    rows, buckets = few.hit_rows, few.hit_buckets
-    done, n, hits = copy_runs(image, codes, patterns, 0, count, few.most, out_rows, out, rows, buckets)
+    rows, buckets, nothing = few.hit_rows, few.hit_buckets, out[:0]
+    done, n, hits = copy_runs(image, codes, patterns, 0, count, few.most, out_rows, out, nothing, rows, buckets)
     if done < count:
         return -1
     narrow, wide_rows, wide_buckets = 0, np.empty(hits, np.int32), np.empty(hits, np.int32)
@@ -467,7 +473,7 @@ def match_few(few, count, patterns, doubles):
             narrow += 1
         else:
             wide_rows[hit - narrow], wide_buckets[hit - narrow] = row, bucket
-    nothing, wide, progress = np.empty(0, np.int32), hits - narrow, np.zeros(3, np.int64)
+    wide, progress = hits - narrow, np.zeros(3, np.int64)
     if narrow > 0:
         done, written = check_filters(image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing)
         if done < narrow:

@@ -22,6 +22,7 @@ from holdfast.matching.archive import Archive
 from holdfast.matching.columns import Columns, Pairs
 from holdfast.matching.levels import CompiledLevel, Levels, compiled
 from holdfast.matching.number_keys import NumberKeys
+from holdfast.matching.pair_runs import PairRuns
 from holdfast.matching.storage import load, save
 from holdfast.matching.trimming import trim_heap
 from holdfast.model.errors import MisuseError
@@ -145,6 +146,21 @@ class Matcher:
             raise MisuseError(f"ids are all strings or all integers; {id_!r} does not go with {other!r}")
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """Pairs as slices of the compiled image where they stand together in it, and the others one by one."""
+
+    runs: list[PairRuns]
+    pairs: pa.Table
+    ids: pa.Array  # of the runs' subscription numbers, and the dictionary of the pairs
+
+
+def match_grouped(matcher: Matcher, events: pa.Table | pa.RecordBatch) -> Grouped:
+    """The pairs of `match_batch` for who does not need them one by one."""
+    matcher._index.settle(first=True)
+    return matcher._tables.match_grouped(matcher._index, _table(events))
+
+
 @dataclass
 class _Opened:
     """What a file holds, or what was built."""
@@ -177,6 +193,14 @@ class _Tables:
             pairs += [(rows, numbers + np.int32(first)) for rows, numbers in found] if first else found
             first += level.columns.size
         return _pair_table(pairs, self._ids)
+
+    def match_grouped(self, index: Levels[Id], table: pa.Table) -> Grouped:
+        if index.changes != self._changes:
+            self._prepare(index)
+        if len(self._levels) != 1 or self._levels[0].gone:
+            return Grouped([], self.match(index, table, 1), self._ids)
+        runs, pairs = self._levels[0].columns.match_runs(table)
+        return Grouped(runs, _pair_table(pairs, self._ids), self._ids)
 
     def keep(self, level: CompiledLevel[Id], ids: pa.Array) -> None:
         self._kept[id(level)] = level, ids

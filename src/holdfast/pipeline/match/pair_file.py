@@ -9,7 +9,7 @@ Columns of other types than numbers, times and texts are left to Arrow's writer 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -28,7 +28,10 @@ from holdfast.pipeline.match.parquet_parts import (
     kind_of,
     varint,
 )
-from holdfast.pipeline.match.tasks import CARRIED_BYTES_MAX, Found
+from holdfast.pipeline.match.tasks import CARRIED_BYTES_MAX, AnyFound, FoundRuns
+
+if TYPE_CHECKING:
+    from holdfast.matching.pair_runs import PairRuns
 
 _ROW_GROUP_ROWS = 4 << 20  # a reader that wants one event skips whole groups
 _PAGE_ROWS = 1 << 20  # of subscriptions: two megabytes before they are compressed
@@ -61,12 +64,12 @@ def is_writable(carried: pa.Schema) -> bool:
 class PairFile:
     """Pairs are gathered until a row group is full, or until they come from another index."""
 
-    def __init__(self, path: Path, first: Found, keys: int, numbered: bool) -> None:
+    def __init__(self, path: Path, first: AnyFound, keys: int, numbered: bool) -> None:
         self._columns = _columns(first, keys, numbered)
         self._keys = keys
         self._codec = pa.Codec("zstd", compression_level=1)
         self._groups: list[list[ColumnChunk]] = []
-        self._ids = _Ids(first.subscriptions.dictionary, self._codec)
+        self._ids = _Ids(first.ids, self._codec)
         self._events: list[pa.RecordBatch] = []
         self._lengths: list[Numbers] = []
         self._rows = self._bytes = 0
@@ -74,23 +77,30 @@ class PairFile:
         self._file.write(MAGIC)
         self._at = len(MAGIC)
 
-    def add(self, found: Found) -> None:
-        if not len(found.rows):
-            return
-        ids = found.subscriptions.dictionary
-        if not self._ids.are(ids):
+    def add(self, found: AnyFound) -> int:
+        """How many pairs they are."""
+        rows = found.runs.rows if isinstance(found, FoundRuns) else found.rows.to_numpy()
+        if not len(rows):
+            return 0
+        if not self._ids.are(found.ids):
             self._end_group()
-            self._ids = _Ids(ids, self._codec)
-        rows = found.rows.to_numpy()
+            self._ids = _Ids(found.ids, self._codec)
         begins = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1))
+        if isinstance(found, FoundRuns):
+            lengths = np.add.reduceat(found.runs.lengths, begins, dtype=np.int64)
+            self._ids.add_runs(found.runs)
+        else:
+            lengths = np.diff(begins, append=len(rows))
+            self._ids.add(found.subscriptions.indices.to_numpy())
         events = found.carried.take(pa.array(rows[begins]))
         self._events.append(events)
-        self._lengths.append(np.diff(begins, append=len(rows)))
-        self._ids.add(found.subscriptions.indices.to_numpy())
-        self._rows += len(rows)
+        self._lengths.append(lengths)
+        pairs = int(lengths.sum())
+        self._rows += pairs
         self._bytes += events.nbytes
         if self._rows >= _ROW_GROUP_ROWS or self._bytes >= CARRIED_BYTES_MAX:
             self._end_group()
+        return pairs
 
     def close(self) -> None:
         with self._file:
@@ -150,11 +160,12 @@ class _Ids:
         self._ids, self._codec = ids, codec
         self._whole = _packed(codec, len(ids), _plain(ids)) if len(ids) <= _TWO_BYTES else None
         self._page = np.empty(_HEAD_BYTES + _PAGE_ROWS * (2 if self._whole else 4), np.uint8)
-        self._codes = self._page[_HEAD_BYTES:].view(np.uint16 if self._whole else np.uint32)
+        self._codes: npt.NDArray[Any] = self._page[_HEAD_BYTES:].view(np.uint16 if self._whole else np.uint32)
         self._pages: list[_Packed] = []
         self._filled = self._used = 0
         many = 0 if self._whole else len(ids)
         self._numbers, self._wanted = np.full(many, -1, np.int32), np.empty(many, np.int32)
+        self._entries = np.zeros(0, np.uint16)  # of the index, as they stand in pages
 
     def are(self, ids: pa.Array) -> bool:
         """Whether they are the same memory: an index keeps its ids."""
@@ -170,6 +181,18 @@ class _Ids:
             self._codes[self._filled : self._filled + len(some)] = some
             self._filled += len(some)
             first += len(some)
+            if self._filled == _PAGE_ROWS:
+                self._end_page()
+
+    def add_runs(self, runs: "PairRuns") -> None:
+        if self._whole is None:
+            self.add(runs.pairs()[1])
+            return
+        if not self._entries.size:
+            self._entries = runs.entries.astype(np.uint16)
+        done = np.zeros(2, np.int64)
+        while done[0] < len(runs.rows):
+            self._filled += runs.fill(self._codes[self._filled :], self._entries, done)
             if self._filled == _PAGE_ROWS:
                 self._end_page()
 
@@ -203,13 +226,13 @@ def _packed(codec: pa.Codec, values: int, raw: Bytes | bytes) -> _Packed:
     return _Packed(PageSize(values, len(raw), data.size), data)
 
 
-def _columns(first: Found, keys: int, numbered: bool) -> list[FileColumn]:
+def _columns(first: AnyFound, keys: int, numbered: bool) -> list[FileColumn]:
     found = []
     for at, field in enumerate(first.carried.schema):
         kind = kind_of(field.type)
         assert kind is not None, field
         found.append(FileColumn(field.name, kind, nullable=at > 0 or not numbered))
-    ids = kind_of(first.subscriptions.type.value_type)
+    ids = kind_of(first.ids.type)
     assert ids is not None
     return [*found[:keys], FileColumn("subscription", ids, nullable=False), *found[keys:]]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from holdfast.pipeline.match.index import IndexFile
 from holdfast.pipeline.match.routing import REST, Shards, shards_of
-from holdfast.pipeline.match.tasks import Block, Blocks, Found, Slicing
+from holdfast.pipeline.match.tasks import AnyFound, Block, Blocks, Slicing
 
 _GATHERED_ROWS = 1 << 20  # events shown to a shard at a time: opening it then costs little in comparison
 _GATHERED_BYTES = 256 << 20  # or so many, when they are wide
@@ -33,7 +33,7 @@ class ShardedIndex:
     shards: int
     files: tuple[Shard, ...]
 
-    def found(self, blocks: Blocks) -> Iterator[Found]:
+    def found(self, blocks: Blocks) -> Iterator[AnyFound]:
         for gathered in _gathered(blocks):
             routes = [self._routes(block) for block in gathered]
             for number, file in self.files:

@@ -18,6 +18,7 @@ from holdfast.pipeline.match.index import IndexFile, opened
 
 if TYPE_CHECKING:
     from holdfast.matching.matcher import Matcher
+    from holdfast.matching.pair_runs import PairRuns
 
 PAIRS_MAX = 4 << 20  # looked for at a time: 32 MiB of them, and enough that the cost of a call vanishes
 CARRIED_BYTES_MAX = 64 << 20  # of event columns repeated beside pairs at a time: wide events make shorter batches
@@ -41,17 +42,37 @@ class Found(NamedTuple):
     rows: pa.Array
     subscriptions: pa.DictionaryArray
 
+    @property
+    def ids(self) -> pa.Array:
+        return self.subscriptions.dictionary
+
+    def one_by_one(self) -> "Found":
+        return self
+
+
+class FoundRuns(NamedTuple):
+    """Some pairs as slices of the index: for sinks that have no need to look at each."""
+
+    carried: pa.RecordBatch
+    runs: "PairRuns"
+    ids: pa.Array
+
+    def one_by_one(self) -> Found:
+        rows, numbers = map(pa.array, self.runs.pairs())
+        return Found(self.carried, rows, pa.DictionaryArray.from_arrays(numbers, self.ids, safe=False))
+
 
 Blocks = Iterator[Block]
 Batches = Iterable[pa.RecordBatch]
 Source = Callable[[Batches], Blocks]
-Sink = Callable[[Iterator[Found]], Iterator[pa.RecordBatch]]
+AnyFound = Found | FoundRuns
+Sink = Callable[[Iterator[AnyFound]], Iterator[pa.RecordBatch]]
 
 
 class Finder(Protocol):
     """An index, or a set of them: it finds the pairs of each block."""
 
-    def found(self, blocks: Blocks) -> Iterator[Found]: ...
+    def found(self, blocks: Blocks) -> Iterator[AnyFound]: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +108,7 @@ class WholeIndex:
 
     file: IndexFile
 
-    def found(self, blocks: Blocks) -> Iterator[Found]:
+    def found(self, blocks: Blocks) -> Iterator[AnyFound]:
         return HeldIndex(opened(self.file)).found(blocks)
 
 
@@ -97,7 +118,7 @@ class HeldIndex:
 
     matcher: "Matcher"
 
-    def found(self, blocks: Blocks) -> Iterator[Found]:
+    def found(self, blocks: Blocks) -> Iterator[AnyFound]:
         slicing = Slicing(self.matcher)
         for block in blocks:
             yield from slicing.found(block)
@@ -113,16 +134,21 @@ class Slicing:
         self._matcher = matcher
         self._rows = max(1, PAIRS_MAX // max(1, len(matcher)))
 
-    def found(self, block: Block) -> Iterator[Found]:
+    def found(self, block: Block) -> Iterator[AnyFound]:
+        from holdfast.matching.matcher import match_grouped  # noqa: PLC0415 - loads numba, and few events do without
+
         first, total = 0, block.events.num_rows
         while first < total:
             count = min(self._rows, total - first)
             part = block.slice(first, count)
-            pairs = self._matcher.match_batch(part.events)
+            grouped = match_grouped(self._matcher, part.events)
             first += count
-            fitting = count * PAIRS_MAX // max(1, pairs.num_rows)
-            self._rows = max(1, min(fitting, count * _GROWTH_MAX if pairs.num_rows else total))
-            for chunk in pairs.to_batches():
+            pairs = grouped.pairs.num_rows + sum(int(each.lengths.sum()) for each in grouped.runs)
+            fitting = count * PAIRS_MAX // max(1, pairs)
+            self._rows = max(1, min(fitting, count * _GROWTH_MAX if pairs else total))
+            for runs in grouped.runs:
+                yield FoundRuns(part.carried, runs, grouped.ids)
+            for chunk in grouped.pairs.to_batches():
                 yield Found(part.carried, chunk["event"], chunk["subscription"])
 
 
@@ -133,8 +159,9 @@ class RowSink:
     keys: int  # how many of the carried columns come before the subscription
     id_type: pa.DataType
 
-    def __call__(self, pairs: Iterator[Found]) -> Iterator[pa.RecordBatch]:
-        for found in pairs:
+    def __call__(self, pairs: Iterator[AnyFound]) -> Iterator[pa.RecordBatch]:
+        for some in pairs:
+            found = some.one_by_one()
             for rows, subscriptions in in_portions(found):
                 yield beside(found.carried.take(rows), subscriptions.cast(self.id_type), self.keys)
 

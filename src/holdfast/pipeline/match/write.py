@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.pipeline.match.pair_file import PairFile, is_writable
-from holdfast.pipeline.match.tasks import Batches, Blocks, Finder, Found, Source, beside, in_portions
+from holdfast.pipeline.match.tasks import AnyFound, Batches, Blocks, Finder, Found, Source, beside, in_portions
 
 MANIFEST = "file string, events long, pairs long, seconds double"
 
@@ -64,7 +64,7 @@ class _Counted:
             yield block
 
 
-def write_pairs(path: Path, pairs: Iterable[Found], keys: int, numbered: bool = False) -> int:
+def write_pairs(path: Path, pairs: Iterable[AnyFound], keys: int, numbered: bool = False) -> int:
     """How many there were; without any, there is no file. The first column of numbered pairs is never null."""
     file: PairFile | _ArrowFile | None = None
     written = 0
@@ -73,8 +73,7 @@ def write_pairs(path: Path, pairs: Iterable[Found], keys: int, numbered: bool = 
             if file is None:
                 made = PairFile if is_writable(found.carried.schema) else _ArrowFile
                 file = made(path, found, keys, numbered)
-            file.add(found)
-            written += len(found.rows)
+            written += file.add(found)
     finally:
         if file is not None:
             file.close()
@@ -84,20 +83,22 @@ def write_pairs(path: Path, pairs: Iterable[Found], keys: int, numbered: bool = 
 class _ArrowFile:
     """The same for columns of any type, such as lists, which Arrow's writer looks at pair by pair."""
 
-    def __init__(self, path: Path, first: Found, keys: int, numbered: bool) -> None:
+    def __init__(self, path: Path, first: AnyFound, keys: int, numbered: bool) -> None:
         self._keys = keys
         self._never_null = {0, keys} if numbered else {keys}
-        (rows, subscriptions), *_ = in_portions(first)
-        schema = self._batch(first, rows.slice(0, 0), subscriptions.slice(0, 0)).schema
+        none = first.one_by_one()
+        schema = self._batch(none, none.rows.slice(0, 0), none.subscriptions.slice(0, 0)).schema
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         # Not stored, or Arrow would read back the types that its own memory has.
         self._writer = pq.ParquetWriter(
             path, schema, compression="zstd", compression_level=1, use_dictionary=texts, store_schema=False
         )
 
-    def add(self, found: Found) -> None:
+    def add(self, some: AnyFound) -> int:
+        found = some.one_by_one()
         for portion in in_portions(found):
             self._writer.write_batch(self._batch(found, *portion))
+        return len(found.rows)
 
     def close(self) -> None:
         self._writer.close()
