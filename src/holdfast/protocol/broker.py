@@ -32,6 +32,7 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Multicast,
+    PassedOn,
     Received,
     Send,
     Wake,
@@ -256,6 +257,11 @@ class CoreBroker:
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         known = self._neighbours.get(sender)
         return known is not None and known.hears(heartbeat, now_us)
+
+    def passes_on(self, sender: str, message: Message, now_us: int) -> PassedOn | None:
+        if type(message) is not Publish or self.refusal(sender, message, now_us) is not None:
+            return None
+        return self._router.passes_on(sender, message)
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:

@@ -190,6 +190,9 @@ class CoreClient:
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         return heartbeat.heard == self._agreed and self._apart.hears_again(now_us)
 
+    def passes_on(self, sender: str, message: Message, now_us: int) -> None:
+        return None
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:  # nearly always
             return self.receive(given.sender, (given.message,), now_us)

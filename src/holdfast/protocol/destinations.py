@@ -17,6 +17,7 @@ from holdfast.model.messages import (
     Batch,
     Deliver,
     LinkState,
+    Message,
     NodeKind,
     Publication,
     Publish,
@@ -26,7 +27,7 @@ from holdfast.model.messages import (
     Via,
 )
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Incident, Multicast, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, PassedOn, Send
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
@@ -194,9 +195,9 @@ class DestinationRouter:
         self, sender: str, publish: Publish | Stamped, stamp: Stamp | None = None, route: tuple[str, ...] = ()
     ) -> list[Effect]:
         publication = publish.publication
-        homes = publish.homes or self._homes.wanting(publication.attributes)
         if publish.hops > self._settings.hops_max:
             return [Incident("too_many_hops", source=publication.source)]
+        homes = publish.homes or self._homes.wanting(publication.attributes)
         detours = self._avoid_down or publish.via == "multipath"
         ways = None if detours else self._ways.get(homes)
         if ways is None:
@@ -218,6 +219,22 @@ class DestinationRouter:
             else:
                 effects.append(Send(hop, Stamped(publication, stamp, route, reached, publish.hops + 1, via)))
         return effects
+
+    def passes_on(self, sender: str, publish: Publish) -> PassedOn | None:
+        publication, hops, via = publish.publication, publish.hops, publish.via
+        ways = self._ways.get(publish.homes or self._homes.wanting(publication.attributes))
+        if ways is None or self._avoid_down or via == "multipath" or hops > self._settings.hops_max:
+            return None
+        passed: list[tuple[tuple[str, ...], Message]] = []
+        for home in ways.ends:
+            if home != self._name:
+                return None
+            clients = self._local.wanting(publication.attributes)
+            if clients:
+                passed.append((clients, Deliver(publication, via)))
+        for hop, reached, _ in ways.hops:
+            passed.append(((hop,), Publish(publication, reached, hops + 1, via)))
+        return passed
 
     def _ways_to(self, homes: tuple[str, ...], first_hops: dict[str, str]) -> _Ways:
         ends: list[str] = []

@@ -184,6 +184,9 @@ class Multicast(msgspec.Struct, frozen=True, gc=False):
     part: Picked | None = None  # that the message is, where a driver may have the bytes of these events
 
 
+PassedOn = Sequence[tuple[tuple[str, ...], Message]]  # what is sent on to some neighbours, and nothing else done
+
+
 class Delivered(msgspec.Struct, frozen=True, gc=False):
     """Hand a publication to the application, for these of its subscriptions."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.messages import AttributeValue, Heartbeat, Message, NodeKind, Publication
-from holdfast.protocol.effects import Effect, Gauges, Input, Received
+from holdfast.protocol.effects import Effect, Gauges, Input, PassedOn, Received
 from holdfast.protocol.store_changes import Body
 
 
@@ -42,6 +42,13 @@ class Node(Protocol):
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         """Whether a heartbeat only says that the sender is there, as nearly all do: then that is noted, and all that
         `receive` would do. A driver that has very many may ask this first.
+        """
+        ...
+
+    def passes_on(self, sender: str, message: Message, now_us: int) -> PassedOn | None:
+        """What `receive` would do where it only sends an event on, as brokers mostly do; None where more may follow.
+
+        Nothing has to be looked at afterwards. What this returns None for is to be handed over to `receive`.
         """
         ...
 
@@ -118,6 +125,9 @@ class Layer(Generic[N]):
 
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         return False
+
+    def passes_on(self, sender: str, message: Message, now_us: int) -> PassedOn | None:
+        return None  # a layer may have more to do with an event
 
     def next_due_us(self) -> int | None:
         return self.inner.next_due_us()

@@ -171,6 +171,8 @@ class Recovering(ClientLayer):
     # Receiving -----------------------------------------------------------------------------------
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        if len(messages) == 1 and type(messages[0]) is Deliver:
+            return self._on_deliver(sender, messages[0], now_us)
         effects: list[Effect] = []
         for message in messages:
             if type(message) is Deliver:
@@ -301,6 +303,14 @@ class Ordered(ClientLayer):
 
         What is missing of the source that they are `about` may have become less, or clearer.
         """
+        strict = self._strict
+        if strict is not None and len(effects) <= 1:  # as nearly always
+            if effects and type(effects[0]) is Delivered:
+                if self._goes_at_once(strict, effects[0].publication):
+                    return effects
+            elif about is None or not strict.holds(about):
+                if not effects or type(effects[0]) is not DeliveredBatch:
+                    return effects
         ordered: list[Effect] = []
         came: dict[str, None] = {}
         for effect in effects:
@@ -326,6 +336,12 @@ class Ordered(ClientLayer):
                 if self._strict.holds(source):
                     ordered += _released(self._strict.on_frontier(source, self._gaps.frontier(source), now_us))
         return ordered
+
+    def _goes_at_once(self, strict: StrictQueue[Delivered], publication: Publication) -> bool:
+        source = publication.source
+        if strict.holds(source):
+            return False
+        return strict.passes(source, (publication.seq,), publication.time_us, self._gaps.frontier(source))
 
     def _on_delivered(self, delivered: Delivered, now_us: int) -> list[Effect]:
         publication = delivered.publication

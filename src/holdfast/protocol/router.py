@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Batch, LinkState, NodeKind, Publication, Publish, Stamp, Stamped, Table
-from holdfast.protocol.effects import Effect
+from holdfast.protocol.effects import Effect, PassedOn
 from holdfast.protocol.tables import SentTable
 
 
@@ -78,6 +78,10 @@ class Router(Protocol):
         self, sender: str, publish: Publish | Stamped, stamp: Stamp | None = None, route: tuple[str, ...] = ()
     ) -> list[Effect]:
         """Where an event goes, to other brokers with this stamp and route."""
+        ...
+
+    def passes_on(self, sender: str, publish: Publish) -> PassedOn | None:
+        """What `forward` would send; None where it may find anything out of the ordinary."""
         ...
 
     def on_dropped(self, publication: Publication) -> None:

@@ -16,6 +16,7 @@ from holdfast.model.messages import (
     Batch,
     Deliver,
     LinkState,
+    Message,
     NodeKind,
     Publication,
     Publish,
@@ -28,7 +29,7 @@ from holdfast.protocol.ceased import Ceased
 from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
-from holdfast.protocol.effects import Effect, Incident, Multicast, Picked, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, PassedOn, Picked, Send
 from holdfast.protocol.intake import ALL_AT_ONCE, SLICE_WORK
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.picks import picks
@@ -355,22 +356,31 @@ class TreeRouter:
         if self._came_from.get(publication.source) != sender and publish.via != "replica":
             if not self._circles.is_first(sender, publication):
                 return [Incident("routing_circle", sender, source=publication.source, first=publication.seq)]
+        return [Multicast(names, message) for names, message in self._sent_on(sender, publish, stamp, route)]
+
+    def passes_on(self, sender: str, publish: Publish) -> PassedOn | None:
+        if publish.hops > self._hops_max or self._came_from.get(publish.publication.source) != sender:
+            return None
+        return self._sent_on(sender, publish, None, ())
+
+    def _sent_on(
+        self, sender: str, publish: Publish | Stamped, stamp: Stamp | None, route: tuple[str, ...]
+    ) -> PassedOn:
+        publication, hops, via = publish.publication, publish.hops + 1, publish.via
         wanting = self._wanting_bits(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
             self._statements.on_alone(sender, publication.source, self._interests.asking(wanting))
         if not wanting:
-            return []
+            return ()
         onwards, home = self._splits_by_bits.get((wanting, sender)) or self._split_by_bits(wanting, sender)
-        effects: list[Effect] = []
-        if onwards:
-            if stamp is None:
-                further: Publish | Stamped = Publish(publication, (), publish.hops + 1, publish.via)
-            else:
-                further = Stamped(publication, stamp, route, (), publish.hops + 1, publish.via)
-            effects.append(Multicast(onwards, further))
+        passed: list[tuple[tuple[str, ...], Message]] = []
+        if onwards and stamp is None:
+            passed.append((onwards, Publish(publication, (), hops, via)))
+        elif onwards and stamp is not None:
+            passed.append((onwards, Stamped(publication, stamp, route, (), hops, via)))
         if home:
-            effects.append(Multicast(home, Deliver(publication, publish.via)))
-        return effects
+            passed.append((home, Deliver(publication, via)))
+        return passed
 
     def on_dropped(self, publication: Publication) -> None:
         if self._statements is not None and publication.record is not None and publication.seq:

@@ -20,7 +20,7 @@ from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Deliver, Heartbeat, Message, NodeKind, Publication, Publish, Via
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
+from holdfast.protocol.effects import Delivered, Effect, Input, PassedOn, PublishCall, Published, Received, Send
 from holdfast.protocol.node import Layer, Node, Routes
 from holdfast.sim.carrier import Carrier, Perform
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
@@ -331,6 +331,9 @@ class Forwarder(Layer[Node]):
 
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         return self.inner.hears(sender, heartbeat, now_us)
+
+    def passes_on(self, sender: str, message: Message, now_us: int) -> PassedOn | None:
+        return self.inner.passes_on(sender, message, now_us)
 
     def _see(self, now_us: int) -> None:
         if self._routes.routes_version != self._version:

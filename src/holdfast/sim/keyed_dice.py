@@ -9,16 +9,17 @@ from hashlib import blake2b
 
 from holdfast.model.messages import Publication
 
-_WORD = 2**64 - 1
+WORD = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: successive multiples spread evenly
-FRACTION_BITS = 53  # of a random number, as Python's have
+BELOW_FRACTION = 64 - 53  # bits of a word that a random number has no room for: it has as many as Python's
+UNIT = 2.0**-53
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def mix(word: int) -> int:
     """A word in which every bit depends on every bit of the given one."""
-    word = (word ^ word >> 30) * MIX_1 & _WORD
-    word = (word ^ word >> 27) * MIX_2 & _WORD
+    word = (word ^ word >> 30) * MIX_1 & WORD
+    word = (word ^ word >> 27) * MIX_2 & WORD
     return word ^ word >> 31
 
 
@@ -31,7 +32,7 @@ def source_key(seed: int, source: str) -> int:
 
 
 def event_key(of_source: int, seq: int) -> int:
-    return mix(of_source + seq * GOLDEN & _WORD)
+    return mix(of_source + seq * GOLDEN & WORD)
 
 
 _REMEMBERED_MAX = 1_024  # events on their way at one time
@@ -48,7 +49,7 @@ class EventLuck:
     def of(self, publication: Publication, now_us: int) -> int:
         known = self._keys.get(id(publication))
         key = self._new_key(publication) if known is None else known[1]
-        return key + now_us * GOLDEN & _WORD
+        return key + now_us * GOLDEN & WORD
 
     def _new_key(self, publication: Publication) -> int:
         source = publication.source
@@ -61,14 +62,6 @@ class EventLuck:
         return key
 
 
-def first_bits(link_key: int, luck: int) -> int:
-    """The first of the numbers below, times 2**53, where no other is needed; `mix` is spelled out to be quick."""
-    word = (link_key ^ luck) + GOLDEN & _WORD
-    word = (word ^ word >> 30) * MIX_1 & _WORD
-    word = (word ^ word >> 27) * MIX_2 & _WORD
-    return (word ^ word >> 31) >> 64 - FRACTION_BITS
-
-
 class KeyedDice:
     """The numbers for one event that is sent on one link at one time."""
 
@@ -78,5 +71,5 @@ class KeyedDice:
         self._state = link_key ^ luck
 
     def random(self) -> float:
-        self._state = mix(self._state + GOLDEN & _WORD)
-        return (self._state >> 64 - FRACTION_BITS) * 2.0**-FRACTION_BITS
+        self._state = mix(self._state + GOLDEN & WORD)
+        return (self._state >> BELOW_FRACTION) * UNIT

@@ -12,7 +12,7 @@ from random import Random
 
 from holdfast.network.schema import LinkSpec
 from holdfast.network.settings import CarrierSettings
-from holdfast.sim.keyed_dice import FRACTION_BITS, KeyedDice, first_bits, key_of
+from holdfast.sim.keyed_dice import BELOW_FRACTION, GOLDEN, MIX_1, MIX_2, UNIT, WORD, KeyedDice, key_of, mix
 
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
 
@@ -33,7 +33,21 @@ def ways_of(carrier: CarrierSettings | None, broker: str, client: str) -> tuple[
 
 
 class SimLink:
-    __slots__ = ("_bad", "_free_us", "_lost_below", "_plain", "_random", "delay_us", "is_sure", "key", "spec", "up")
+    __slots__ = (
+        "_bad",
+        "_free_us",
+        "_is_forgetful",
+        "_jitter_us",
+        "_lost_below",
+        "_plain",
+        "_random",
+        "_reorder_below",
+        "delay_us",
+        "is_sure",
+        "key",
+        "spec",
+        "up",
+    )
 
     def __init__(self, spec: LinkSpec, seed: int, sender: str, receiver: str) -> None:
         self.up = True
@@ -42,14 +56,15 @@ class SimLink:
         self.key = key_of(name)
         self._bad = False  # in a burst of losses
         self._free_us = 0  # when the line has sent everything that waits
-        plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
-        plain = plain and not spec.reorder_ratio and not spec.jitter_us and not spec.message_us
-        self._plain = plain  # a message is lost or arrives after the delay
+        forgetful = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio and not spec.message_us
+        self._is_forgetful = forgetful  # an event arrives once or never, whatever was sent before
+        self._plain = plain = forgetful and not spec.reorder_ratio and not spec.jitter_us  # and always takes as long
         self.is_sure = plain and not spec.loss_ratio  # while it is up, it arrives
-        self.delay_us = spec.delay_us
+        self.delay_us, self._jitter_us = spec.delay_us, spec.jitter_us
         # Dice take 3 kB, and a million links to clients throw none: a link that is sure stays so.
         self._random = _no_dice if self.is_sure else Random(name).random
-        self._lost_below = spec.loss_ratio * 2**FRACTION_BITS
+        self._lost_below = spec.loss_ratio / UNIT
+        self._reorder_below = spec.reorder_ratio / UNIT
 
     def draw_from(self, draw: Callable[[], float]) -> Callable[[], float]:
         """From now on, take random numbers from there; returns where they came from before."""
@@ -58,20 +73,21 @@ class SimLink:
 
     def heal(self) -> None:
         """From now on nothing is lost, doubled or overtaken; the delay stays."""
-        self.up = self._plain = self.is_sure = True
+        self.up = self._is_forgetful = self._plain = self.is_sure = True
+        self._lost_below = self._reorder_below = 0.0
+        self._jitter_us = 0
         self.spec = LinkSpec(self.spec.a, self.spec.b, self.spec.delay_us)
 
     def arrivals_us(self, size: int, now_us: int, may_be_lost: bool, luck: int | None = None) -> tuple[int, ...]:
         """When the message arrives: once, never, or twice. `luck` is that of the event that it carries."""
         if not self.up:
             return ()
+        if luck is not None and self._is_forgetful:
+            return self._arrival_us(now_us, luck)
         spec, draw = self.spec, self._random
         if self._plain:
-            if may_be_lost and not self.is_sure:
-                is_lost = draw() < spec.loss_ratio if luck is None else first_bits(self.key, luck) < self._lost_below
-                if is_lost:
-                    return ()
-            return (now_us + self.delay_us,)
+            lost = may_be_lost and not self.is_sure and draw() < spec.loss_ratio
+            return () if lost else (now_us + self.delay_us,)
         if luck is not None and spec.burst is None:
             draw = KeyedDice(self.key, luck).random
         departs_us = self._departure_us(size, now_us)
@@ -81,6 +97,29 @@ class SimLink:
         if spec.duplicate_ratio and draw() < spec.duplicate_ratio:
             return arrives_us, departs_us + self._delay_us(draw)
         return (arrives_us,)
+
+    def _arrival_us(self, now_us: int, luck: int) -> tuple[int, ...]:
+        """The same for an event where nothing depends on what was sent before; `mix` is spelled out to be quick."""
+        state, arrives_us = self.key ^ luck, now_us + self.delay_us
+        if self._lost_below:
+            state = state + GOLDEN & WORD
+            state = (state ^ state >> 30) * MIX_1 & WORD
+            state = (state ^ state >> 27) * MIX_2 & WORD
+            state ^= state >> 31
+            if state >> BELOW_FRACTION < self._lost_below:
+                return ()
+        if self._jitter_us:
+            state = state + GOLDEN & WORD
+            state = (state ^ state >> 30) * MIX_1 & WORD
+            state = (state ^ state >> 27) * MIX_2 & WORD
+            state ^= state >> 31
+            arrives_us += int((2 * ((state >> BELOW_FRACTION) * UNIT) - 1.0) * self._jitter_us)
+        if self._reorder_below:
+            state = mix(state + GOLDEN & WORD)
+            if state >> BELOW_FRACTION < self._reorder_below:
+                state = mix(state + GOLDEN & WORD)
+                arrives_us += int((state >> BELOW_FRACTION) * UNIT * REORDERED_MAX * self.delay_us)
+        return (max(now_us, arrives_us),)
 
     def _departure_us(self, size: int, now_us: int) -> int | None:
         """When the last byte has left; None when too many messages wait already."""

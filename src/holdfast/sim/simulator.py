@@ -17,7 +17,7 @@ from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Heartbeat, Message, NodeKind
+from holdfast.model.messages import Heartbeat, NodeKind, Publish
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.protocol.conditions import ConditionBook
@@ -46,7 +46,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.groups.settings import HANDED_MAX
 from holdfast.protocol.hops.settings import BASIC
-from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, classify
+from holdfast.protocol.message_kind import classify
 from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
@@ -58,19 +58,18 @@ from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
 from holdfast.sim.heartbeats import WAKE, Heartbeats
 from holdfast.sim.host import Host, Parcel, all_settled
-from holdfast.sim.keyed_dice import EventLuck
 from holdfast.sim.lane_index import for_bus
 from holdfast.sim.lanes import lane_for
 from holdfast.sim.links import ways_of
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.run_books import RunBooks
+from holdfast.sim.sending import Sending
 from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, add_slice, add_transmissions, take_tallies, write_samples
 from holdfast.sim.topology import Topology
 from holdfast.sim.turns import Turns
 from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
-from holdfast.wire.codec import size_of
 
 if TYPE_CHECKING:
     from holdfast.books.trace import TraceWriter  # Arrow, which takes 40 MB: for runs that leave a trace
@@ -105,20 +104,20 @@ class Simulation:
         self._ahead_us = ahead_us
         self._book = ConditionBook()
         self._index = SharedIndex()
-        self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
         self._turns = Turns()
         self._agenda = Agenda(self._turns)  # of messages for some nodes, timers (their times), heartbeats, and actions
-        self._heartbeats = Heartbeats(self._agenda, self.give, self._send, self._arrive, self._rearm)
+        bought = network.reliability
+        self._gossips = bought.gossip is not None
+        self._watched = self._gossips or bought.guarantees != BEST_EFFORT  # bytes are counted by link
+        self._sending = Sending(self, self._agenda, self._watched)
+        self._heartbeats = Heartbeats(self._agenda, self.give, self._sending.send, self._arrive, self._rearm)
         self._publishers = {client.id for client in network.clients if client.publishes}
         self._groups = any(each.group for client in network.clients for each in client.subscriptions)
         alone = ahead_us or network.carrier is not None or self._groups  # each message matters by itself
         self._carrier = self._lane() if express and not alone else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
-        self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
-        self._gossips = network.reliability.gossip is not None
-        self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
         self._books = RunBooks(self.ledger, trace)
         self._unicast = UnicastNetwork(self)
         self._serving = self.new_serving()
@@ -373,13 +372,14 @@ class Simulation:
             self._agenda.add_to_run(at_us, host, due_us)
 
     def _perform(self, host: Host, effects: list[Effect]) -> None:
+        send = self._sending.send
         for effect in effects:
             if type(effect) is Multicast:
-                self._send(host, effect.to, effect.message)
+                send(host, effect.to, effect.message)
             elif type(effect) is Send and type(effect.message) is Heartbeat:
                 self._heartbeats.send(host, effect.to, effect.message, self.now_us)
             elif type(effect) is Send:
-                self._send(host, (effect.to,), effect.message)
+                send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
             elif type(effect) is Unicast:
@@ -403,44 +403,6 @@ class Simulation:
         if incarnation == host.incarnation:
             self.give(host, Persisted(token))
 
-    def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
-        """The inner loop of every simulation: one message to some neighbours."""
-        kind, flies = classify(message)
-        is_recovery = not flies and kind in RECOVERY_KINDS
-        may_be_lost = flies or is_recovery or self._lossy_control or kind == DELIVER_CONTROL
-        size, now_us = size_of(message), self.now_us
-        luck: int | None = None  # of an event, where a link wants it
-        tally = host.tallies[kind]
-        tally.sent += len(names)
-        tally.sent_bytes += len(names) * size
-        parcel = Parcel(host.name, (message,), kind, flies)
-        channels, watched = host.channels, self._watched
-        together: list[Host] = []  # who gets it at the same time, in the order of names, is one thing to happen
-        when_us = -1
-        for name in names:
-            channel = channels.get(name)
-            if channel is None:
-                tally.lost += 1
-                continue
-            if watched:
-                channel.event_bytes += size if flies else 0
-                channel.recovery_bytes += size if is_recovery else 0
-            link = channel.link
-            if luck is None and flies and not link.is_sure:
-                luck = self._luck(message.publication, now_us)  # type: ignore[union-attr]
-            sure = link.is_sure and link.up  # every other message is for a client
-            arrivals = (now_us + link.delay_us,) if sure else link.arrivals_us(size, now_us, may_be_lost, luck)
-            if not arrivals:
-                tally.lost += 1
-                continue
-            for arrives_us in arrivals:
-                self.flying += flies
-                if arrives_us == when_us:
-                    together.append(channel.receiver)
-                    continue
-                together, when_us = [channel.receiver], arrives_us
-                self._agenda.add(arrives_us, together, parcel)
-
     def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
         """The same for what was to be done at another time."""
         now_us, self.now_us = self.now_us, time_us
@@ -450,6 +412,7 @@ class Simulation:
     def _arrive(self, hosts: Sequence[Host], parcel: Parcel) -> None:
         """The other inner loop: `receive`, spelled out, for each of them."""
         sender, messages, kind, flies, now_us = parcel.sender, parcel.messages, parcel.kind, parcel.flies, self.now_us
+        by_content = type(messages[0]) is Publish
         for host in hosts:
             if not host.up or sender not in host.channels:
                 self._miss(host, parcel)
@@ -459,7 +422,11 @@ class Simulation:
                 self._serving.on_message(host, parcel)
                 continue
             self.flying -= flies
-            self._after(host, host.machine.receive(sender, messages, now_us))
+            passed = host.machine.passes_on(sender, messages[0], now_us) if by_content else None
+            if passed is None:
+                self._after(host, host.machine.receive(sender, messages, now_us))
+            else:
+                self._sending.pass_on(host, passed, parcel)
 
     def _miss(self, host: Host, parcel: Parcel) -> None:
         """A message for a node that hangs, is down, or has no such link any more."""

@@ -49,11 +49,21 @@ class BitWriter:
 
     def subset(self, members: Sequence[int], size: int, count_k: int) -> None:
         """Which of `size` things, in rising order: how many, then the gaps between them."""
-        self.rice(len(members), count_k)
         at, left = 0, len(members)
+        self.rice_each((left,), count_k)
+        joined, length = self.value, self.bits
         for member in members:
-            self.rice(member - at, _gap_k(size - at, left))
+            k, gap = _gap_k(size - at, left), member - at
+            upper = gap >> k
+            if upper >= _ONES_MAX:
+                self.value, self.bits = joined, length
+                self.rice_each((gap,), k)
+                joined, length = self.value, self.bits
+            else:
+                joined = (joined << upper + 1 | (1 << upper + 1) - 2) << k | gap & (1 << k) - 1
+                length += upper + 1 + k
             at, left = member + 1, left - 1
+        self.value, self.bits = joined, length
 
     def to_bytes(self) -> bytes:
         padding = -self.bits % 8

@@ -72,15 +72,14 @@ def _as_change(mark: int, mark_bits: int, book: Codebook, entry: Entry, before: 
 
 def gap_k_of(gaps: Sequence[int]) -> int:
     """The parameter that makes these gaps shortest: the logarithm of their mean."""
-    mean = sum([gap for gap in gaps if gap > 0]) // max(1, len(gaps))
+    mean = (sum(gaps) if min(gaps, default=0) >= 0 else sum([gap for gap in gaps if gap > 0])) // max(1, len(gaps))
     return min(_GAP_K_MAX, max(0, mean.bit_length() - 1))
 
 
 def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> bytes:
     """`gaps` between the entries, in units; one fewer than entries."""
     out = OctetWriter()
-    out.byte(_VERSION << 4 | (head.book_data is not None))
-    out.raw(head.book_id.to_bytes(4, "big"))
+    out.raw(bytes((_VERSION << 4 | (head.book_data is not None), *head.book_id.to_bytes(4, "big"))))
     if head.book_data is not None:
         out.number(len(head.book_data))
         out.raw(head.book_data)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from itertools import accumulate
 from typing import NamedTuple
 
 from holdfast.language.constraint import Constraint, name_text
@@ -55,6 +56,7 @@ class _Place(NamedTuple):
     shift: int
     ones: int
     width: int
+    only: int | None  # the one code that it has where it differs, which then need not be written
 
 
 class ColumnBook:
@@ -154,22 +156,22 @@ class ColumnBook:
 
     def change(self, entry: Entry, before: Entry) -> BitWriter | None:
         out = BitWriter()
-        predicted = self._predicted(before)
-        out.put(entry & (1 << self._always_bits) - 1, self._always_bits)
-        difference = entry ^ predicted
-        mask, codes = 0, []
+        difference = entry ^ self._predicted(before)
+        value, changed = entry & (1 << self._always_bits) - 1, []
         for place in self._masked:
-            mask <<= 1
-            if difference >> place.shift & place.ones:
-                mask |= 1
-                codes.append(place)
-        out.put(mask, len(self._masked))
-        members = self._changed_seldom(difference)
-        if not _put_codes(out, codes, entry):
+            value <<= 1
+            if difference >> place[1] & place[2]:
+                value |= 1
+                changed.append(place)
+        out.value, out.bits = value, self._always_bits + len(self._masked)
+        if not _put_codes(out, changed, entry):
             return None
         if self._seldom:
+            members = self._changed_seldom(difference)
             out.subset(members, len(self._seldom), self.count_k)
-        return out if _put_codes(out, (self._seldom[member] for member in members), entry) else None
+            if not _put_codes(out, [self._seldom[member] for member in members], entry):
+                return None
+        return out
 
     def changed_untrusted(self, bits: BitReader, before: Entry) -> Entry:
         ones = (1 << self._always_bits) - 1
@@ -189,15 +191,18 @@ class ColumnBook:
 
     def _changed_seldom(self, difference: int) -> list[int]:
         """Which of the seldom columns differ, found by the bits that are set and not by looking at each column."""
-        members = []
-        start = self.bits - len(self._owners)
-        left = difference >> start
+        members, owners, ends = [], self._owners, self._ends
+        left = difference >> self.bits - len(owners)
         while left:
-            member = self._owners[(left & -left).bit_length() - 1]
+            member = owners[(left & -left).bit_length() - 1]
             members.append(member)
-            place = self._seldom[member]
-            left = left >> place.shift - start + place.width << place.shift - start + place.width
+            left = left >> ends[member] << ends[member]
         return members
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where each of them ends, counted from where the first begins."""
+        return list(accumulate(place.width for place in self._seldom))
 
     @cached_property
     def _owners(self) -> list[int]:
@@ -228,23 +233,25 @@ def _laid_out(columns: Iterable[Column]) -> Iterator[_Place]:
     shift = 0
     for column in sorted(columns, key=lambda each: each.coding.when):
         width = column.scale.width
-        yield _Place(column, shift, (1 << width) - 1, width)
+        yield _Place(column, shift, (1 << width) - 1, width, column.coding.only)
         shift += width
 
 
 def _put_codes(out: BitWriter, places: Iterable[_Place], entry: Entry) -> bool:
-    for place in places:
-        code, only = entry >> place.shift & place.ones, place.column.coding.only
+    value, bits = out.value, out.bits
+    for _, shift, ones, width, only in places:
+        code = entry >> shift & ones
         if only is None:
-            out.put(code, place.width)
+            value = value << width | code
+            bits += width
         elif code != only:
             return False
+    out.value, out.bits = value, bits
     return True
 
 
 def _with_code(entry: Entry, place: _Place, bits: BitReader) -> Entry:
-    only = place.column.coding.only
-    code = bits.take(place.width) if only is None else only
+    code = bits.take(place.width) if place.only is None else place.only
     return entry & ~(place.ones << place.shift) | code << place.shift
 
 

@@ -47,9 +47,8 @@ def worn(book: Codebook, fresh: Codebook, sample: Sequence[Attributes]) -> bool:
     """Whether the fresh book is so much better that it is worth announcing."""
     now, then = _scales(fresh), _scales(book)
     crowded = _CROWDED_YOUNG if len(sample) < LEARNED_FROM else _CROWDED
-    for name, scale in now.items():
-        values = _values(name, sample)
-        before = then.get(name)
+    for name, told in _by_name(now, sample).items():
+        values, scale, before = [value for value in told if value is not None], now[name], then.get(name)
         if before is None or crowding(before, values) > crowding(scale, values) + crowded:
             return True
     if isinstance(book, ColumnBook):
@@ -128,8 +127,7 @@ def _columns(
 ) -> tuple[list[Column], float]:
     """The columns, and how many of the seldom ones change in one entry on average."""
     columns, changes = [], 0.0
-    for name in names:
-        values = [each.get(name) for each in sample]
+    for name, values in _by_name(names, sample).items():
         scale = _scale([value for value in values if value is not None], width, hashed)
         codes = [MISSING if value is None else scale.code(value) for value in values]
         if isinstance(scale, PresenceScale):
@@ -139,6 +137,16 @@ def _columns(
         columns.append(Column(name, scale, coding))
         changes += ratio if coding.when == SELDOM else 0
     return columns, changes
+
+
+def _by_name(names: Iterable[str], sample: Sequence[Attributes]) -> dict[str, list[Value | None]]:
+    """Of each attribute, what the events have: most have few of the attributes that there are."""
+    found: dict[str, list[Value | None]] = {name: [None] * len(sample) for name in names}
+    for at, attributes in enumerate(sample):
+        for name, value in attributes.items():
+            if name in found:
+                found[name][at] = value
+    return found
 
 
 def _scale(values: Sequence[Value], width: int, hashed: bool) -> Scale:

@@ -5,7 +5,7 @@ sequence numbers and times; the caller may wait for the book or ask for it.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -79,6 +79,7 @@ class RecordReader:
         self._sources_max = sources_max
         self._first_book = first_book(settings.encoding)
         self._books: dict[str, dict[int, Codebook]] = {}  # both in the order in which they were last used
+        self._latest_source, self._latest = "", cast(Codebook | None, None)
 
     def knows(self, source: str, book_id: int) -> bool:
         return book_id == self._first_book.id or book_id in self._books.get(source, {})
@@ -90,6 +91,9 @@ class RecordReader:
         told = shared(data)
         head, body = head_untrusted(data) if told is None else (told.head, b"")
         book = self._book_untrusted(source, head.book_id, head.book_data)
+        made = told.records if told is not None and told.book is book else {}
+        if (seq, time_us) in made:
+            return made[seq, time_us]  # type: ignore[return-value]
         if told is None:
             entries = entries_untrusted(head, body, book)
         else:
@@ -99,11 +103,15 @@ class RecordReader:
         earliest, latest = last_time - entries.most_ago, last_time - entries.least_ago
         if first_seq < 0 or earliest < 0 or latest * head.unit_us > TIME_US_MAX:
             raise PeerError("a record of impossible publications")
-        return Record(head.book_id, book, first_seq, last_time, head.unit_us, entries.ago, entries.codes)
+        record = Record(head.book_id, book, first_seq, last_time, head.unit_us, entries.ago, entries.codes)
+        made[seq, time_us] = record
+        return record
 
     def _book_untrusted(self, source: str, book_id: int, data: bytes | None) -> Codebook | None:
         if book_id == self._first_book.id:
             return self._first_book
+        if self._latest is not None and self._latest.id == book_id and source == self._latest_source:
+            return self._latest  # it is the last in both already
         books = self._books.get(source, {})
         book = books.pop(book_id, None)
         if book is None and data is not None:
@@ -120,5 +128,6 @@ class RecordReader:
             del books[next(iter(books))]
         self._books.pop(source, None)
         self._books[source] = books
+        self._latest_source, self._latest = source, book
         if len(self._books) > self._sources_max:
             del self._books[next(iter(self._books))]

@@ -22,6 +22,7 @@ class Told(NamedTuple):
     head: Head
     book: Codebook
     entries: Entries
+    records: dict[tuple[int, int], object]  # what was made of it for readers, by number and time of what carries it
 
 
 class _Shelf:
@@ -46,7 +47,7 @@ def share(data: bytes, head: Head, book: Codebook, times: Sequence[int], codes: 
         del told[next(iter(told))]
     last = times[-1]
     ago = tuple([last - each for each in times])
-    told[data] = Told(head, book, Entries(ago, tuple(codes), max(ago), min(ago)))
+    told[data] = Told(head, book, Entries(ago, tuple(codes), max(ago), min(ago)), {})
 
 
 def shared(data: bytes) -> Told | None:

@@ -9,7 +9,8 @@ writer learns its codebook by itself; `book_id` changes when it has a new one, a
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice, pairwise
+from itertools import islice
+from operator import sub
 
 from holdfast.model.errors import MisuseError
 from holdfast.model.event import Attributes
@@ -156,17 +157,9 @@ class RecordWriter:
 
     def _block(self, described: list[_Kept], entries: list[Bits], behind: int, time_us: int, book_data: bytes) -> bytes:
         times = [each.time for each in described]
-        gaps = [later - sooner for sooner, later in pairwise(times)]
-        unit_us = self._settings.time_unit_us
-        head = Head(
-            book_id=self.book.id,
-            book_data=book_data or None,
-            behind=behind,
-            entries=len(described),
-            ago=time_us // unit_us - times[-1],
-            unit_us=unit_us,
-            gap_k=gap_k_of(gaps),
-        )
+        gaps = list(map(sub, times[1:], times))
+        unit_us, ago = self._settings.time_unit_us, time_us // self._settings.time_unit_us - times[-1]
+        head = Head(self.book.id, book_data or None, behind, len(described), ago, unit_us, gap_k_of(gaps))
         data = block_bytes(head, gaps, entries)
         share(data, head, self.book, times, [each.code for each in described])  # type: ignore[misc]
         return data
@@ -182,8 +175,8 @@ class RecordWriter:
         found[0] = oldest.first
         if None in found:  # nearly always just the last: the others were told of before
             first = last - len(described) + 1
-            for at, known in enumerate(found):
-                if known is None:
+            for at in range(found.index(None), len(found)):
+                if found[at] is None:
                     each = described[at]
                     if every and (first + at) % every == 0:  # it stands for itself
                         each.under(book).next = key_bits(book, self._code(each))
