@@ -73,6 +73,8 @@ class Seen:
         known = self._sources.get(source)
         if known is None:
             return first if first <= last else None
+        if first > known.highest:
+            return first if first <= last else None
         found: int | None = None
         while first < known.first and known.before is not None:  # the lowest are those of former lives
             lowest = self._lowest_in(known, known.first, last, old_too)

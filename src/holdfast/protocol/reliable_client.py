@@ -89,13 +89,13 @@ class Recovering(ClientLayer):
         return self._recovery.phases_us
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is PublishCall:
+            return self.publish(given.attributes, given.payload, given.lifetime_us, now_us)
+        if type(given) is Wake:
+            return self._on_wake(now_us)
         match given:
             case Received():
                 return self.receive(given.sender, (given.message,), now_us)
-            case PublishCall():
-                return self.publish(given.attributes, given.payload, given.lifetime_us, now_us)
-            case Wake():
-                return self._on_wake(now_us)
             case LinkUp():
                 self._states = given.reliable
                 self._recovery.on_link(given.reliable)
@@ -285,7 +285,7 @@ class Ordered(ClientLayer):
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         for message in messages:
-            came = self.inner.receive(sender, (message,), now_us)
+            came = self.inner.receive(sender, messages if len(messages) == 1 else (message,), now_us)
             if type(message) is Deliver:
                 about: str | None = message.publication.source
             else:

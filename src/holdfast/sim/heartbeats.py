@@ -12,7 +12,7 @@ from holdfast.model.messages import Heartbeat, Message
 from holdfast.protocol.effects import Input, Wake
 from holdfast.sim.agenda import Agenda
 from holdfast.sim.host import Host, Parcel
-from holdfast.wire.codec import FRAME_BYTES, encode_message
+from holdfast.wire.codec import FRAME_BYTES, encode_message, size_of
 
 _KIND = Heartbeat.__name__
 WAKE = Wake()
@@ -50,7 +50,7 @@ class Heartbeats:
                 if alone and host.machine.hears(sender, heartbeat, now_us):
                     host.tallies[_KIND].received += 1
                 else:
-                    self._arrive((host,), Parcel(sender, (heartbeat,), _KIND, False))
+                    self._arrive((host,), Parcel(sender, (heartbeat,), _KIND, False, size_of(heartbeat)))
             elif host.wake_us == what:
                 host.wake_us = -1
                 beat = host.machine.beat(now_us) if host.up else None

@@ -72,3 +72,4 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
     messages: tuple[Message]  # as machines receive them
     kind: str  # what it counts as, by `classify`,
     flies: bool  # and whether it carries an event
+    bytes: int  # its size

@@ -11,7 +11,7 @@ from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, clas
 from holdfast.sim.agenda import Agenda
 from holdfast.sim.host import Host, Parcel
 from holdfast.sim.keyed_dice import EventLuck
-from holdfast.wire.codec import size_of
+from holdfast.wire.codec import size_of, size_passed_on
 
 if TYPE_CHECKING:
     from holdfast.sim.simulator import Simulation
@@ -29,19 +29,20 @@ class Sending:
         self._luck = EventLuck(simulation.seed).of
 
     def send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
-        self._send(host, names, Parcel(host.name, (message,), *classify(message)))
+        self._send(host, names, Parcel(host.name, (message,), *classify(message), size_of(message)))
 
     def pass_on(self, host: Host, passed: PassedOn, came: Parcel) -> None:
         """The same for what follows from a message with an event, or with what clients say about recovery."""
-        name, flies = host.name, came.flies
+        name, flies, size, before = host.name, came.flies, came.bytes, came.messages[0]
         for names, message in passed:
             kind = came.kind if type(message) is not Deliver else _DELIVER if flies else DELIVER_CONTROL
-            self._send(host, names, Parcel(name, (message,), kind, flies))
+            bytes_ = size_passed_on(size, before, message)  # type: ignore[arg-type]
+            self._send(host, names, Parcel(name, (message,), kind, flies, bytes_))
 
     def _send(self, host: Host, names: tuple[str, ...], parcel: Parcel) -> None:
         simulation, channels, watched, add = self._simulation, host.channels, self._watched, self._add
-        kind, flies, message, now_us = parcel.kind, parcel.flies, parcel.messages[0], simulation.now_us
-        is_recovery, size = not flies and kind in RECOVERY_KINDS, size_of(message)
+        kind, flies, size, now_us = parcel.kind, parcel.flies, parcel.bytes, simulation.now_us
+        is_recovery = not flies and kind in RECOVERY_KINDS
         may_be_lost = flies or is_recovery or self._lossy_control or kind == DELIVER_CONTROL
         luck: int | None = None  # of an event, where a link wants it
         tally = host.tallies[kind]
@@ -62,7 +63,7 @@ class Sending:
                 arrivals: tuple[int, ...] = (now_us + link.delay_us,)
             else:
                 if flies and luck is None:
-                    luck = self._luck(message.publication, now_us)  # type: ignore[union-attr]
+                    luck = self._luck(parcel.messages[0].publication, now_us)  # type: ignore[union-attr]
                 arrivals = link.arrivals_us(size, now_us, may_be_lost, luck)
                 if not arrivals:
                     tally.lost += 1

@@ -26,14 +26,14 @@ class UnicastNetwork:
 
     def send(self, sender: Host, to: str, message: Message) -> None:
         kind, flies = classify(message)
-        tally = sender.tallies[kind]
+        tally, size = sender.tallies[kind], size_of(message)
         tally.sent += 1
-        tally.sent_bytes += size_of(message)
+        tally.sent_bytes += size
         receiver = self._simulation.hosts.get(to)
         if receiver is None or (self._loss_ratio and self._random() < self._loss_ratio):
             tally.lost += 1
             return
-        simulation, parcel = self._simulation, Parcel(sender.name, (message,), kind, flies)
+        simulation, parcel = self._simulation, Parcel(sender.name, (message,), kind, flies, size)
         simulation.at(simulation.now_us + self._delay_us, partial(self._arrive, receiver, parcel))
 
     def _arrive(self, host: Host, parcel: Parcel) -> None:

@@ -305,8 +305,10 @@ def _check_sendable(attributes: Mapping[str, AttributeValue]) -> None:
 _SIZES_MAX = 8_192  # publications remembered: those on their way at one time in a network of thousands of links
 _sizes: dict[int, tuple[Publication, int]] = {}  # by identity; the publication is kept so that no other takes its id
 _stamp_sizes: dict[int, tuple[Stamp, int]] = {}  # the same for stamps
+_homes_sizes: dict[tuple[str, ...], int] = {}
 
 _EVENT_BYTES = FRAME_BYTES + 1 + 4 + 1  # the message's array, its tag, the head of `via`
+_SHORT_HOPS = 128  # fewer take one byte
 _NUMBERED_BYTES = 1 + 4 + 1  # one more array and tag, and whether it is sent once more
 
 
@@ -317,7 +319,7 @@ def size_of(message: Message) -> int:
         size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
         if type(message) is Publish or type(message) is Stamped:
             size += len(_encoder.encode(message.homes)) if message.homes else 1
-            size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
+            size += 1 if message.hops < _SHORT_HOPS else len(_encoder.encode(message.hops))
         return size + _stamp_bytes(message.stamp, message.route) if type(message) is Stamped else size
     if type(message) is Numbered:
         counts = _bytes_of_count(message.stream) + _bytes_of_count(message.seq)
@@ -326,6 +328,26 @@ def size_of(message: Message) -> int:
         inner = FRAME_BYTES + 1 if message.message is None else size_of(message.message)
         return _NUMBERED_BYTES + inner + sum(map(_bytes_of_count, (message.stream, message.seq, message.first)))
     return FRAME_BYTES + len(_encoder.encode(message))
+
+
+def size_passed_on(size: int, came: Publish, message: Publish | Deliver) -> int:
+    """`size_of` a message with the event of another, which has this size."""
+    if type(message) is Publish:
+        if came.homes or message.homes or message.hops >= _SHORT_HOPS:
+            return size - _way_bytes(came) + _way_bytes(message)
+        return size
+    return size - _way_bytes(came)
+
+
+def _way_bytes(publish: Publish) -> int:
+    """What homes and hops take."""
+    homes = publish.homes
+    known = _homes_sizes.get(homes)
+    if known is None:
+        if len(_homes_sizes) >= _SIZES_MAX:
+            _homes_sizes.clear()
+        known = _homes_sizes[homes] = len(_encoder.encode(homes))
+    return known + (1 if publish.hops < _SHORT_HOPS else len(_encoder.encode(publish.hops)))
 
 
 def _stamp_bytes(stamp: Stamp, route: tuple[str, ...]) -> int:

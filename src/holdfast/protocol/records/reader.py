@@ -96,8 +96,10 @@ class RecordReader:
             return made[seq, time_us]  # type: ignore[return-value]
         if told is None:
             entries = entries_untrusted(head, body, book)
+        elif book is None or told.book is book:
+            entries = told.entries if book is not None else told.entries._replace(codes=None)
         else:
-            entries = told.entries if told.book is book else entries_untrusted(*head_untrusted(data), book)
+            entries = entries_untrusted(*head_untrusted(data), book)
         first_seq = seq - head.behind - head.entries + 1
         last_time = time_us // head.unit_us - head.ago
         earliest, latest = last_time - entries.most_ago, last_time - entries.least_ago

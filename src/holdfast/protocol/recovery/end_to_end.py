@@ -49,7 +49,8 @@ class EndToEndRecovery:
         return self._channel.follow(address_condition(self._name), now_us)
 
     def next_due_us(self) -> int | None:
-        return sooner(self._publisher.next_due_us(), self._subscriber.next_due_us())
+        publishing_us, due_us = self._publisher.next_due_us(), self._subscriber.next_due_us()
+        return due_us if publishing_us is None else sooner(publishing_us, due_us)
 
     def on_timer(self, now_us: int) -> list[Effect]:
         return self._publisher.on_timer(now_us) + self._subscriber.on_timer(now_us)

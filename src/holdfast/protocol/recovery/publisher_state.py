@@ -58,7 +58,7 @@ class Interest:
                 sighting = record.sighting(numbers[at])
                 if sighting.departure_us >= since_us + offset_us:
                     found[at] = sighting
-        return [found[at] for at in sorted(found)]
+        return [found[at] for at in sorted(found)] if found else []
 
 
 class MissingState(msgspec.Struct, gc=False):
@@ -126,12 +126,15 @@ class Unannounced:
         if not self._ranges:
             self._due_us, self.tries = due_us, 0
         self._due_us = min(self._due_us, due_us)
-        joined: list[list[int]] = []
-        for begin, end in sorted([*self._ranges, [first, last]]):
-            if joined and begin <= joined[-1][1] + 1:
-                joined[-1][1] = max(joined[-1][1], end)
-            else:
-                joined.append([begin, end])
+        if not self._ranges or first > self._ranges[-1][1] + 1:  # nearly always
+            joined = [*self._ranges, [first, last]]
+        else:
+            joined = []
+            for begin, end in sorted([*self._ranges, [first, last]]):
+                if joined and begin <= joined[-1][1] + 1:
+                    joined[-1][1] = max(joined[-1][1], end)
+                else:
+                    joined.append([begin, end])
         if len(joined) > _RANGES_MAX:
             joined[1][0] = joined.pop(0)[0]
         self._ranges = joined
@@ -159,7 +162,7 @@ class Unannounced:
 
     def close(self, first: int, last: int, announced_to: int) -> list[range]:
         """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
-        if not self._ranges:
+        if not self._ranges or first > self._ranges[-1][1]:
             return [range(max(first, announced_to + 1), last + 1)]
         left: list[list[int]] = []
         announced: list[range] = []

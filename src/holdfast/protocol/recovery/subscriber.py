@@ -314,11 +314,11 @@ class Subscriber:
         return effects + self._within_limit(known, now_us)
 
     def _examine(self, known: Source, record: Record, announced: range, now_us: int) -> None:
-        timeout_us = self._arrival_timeout_us(known)
         relevant = self._interest.relevant(record, announced, -known.travel.mean_us - record.unit_us)
         for seq, departure_us, _ in relevant:
             if seq not in known.missing and not self._seen.has(known.name, seq):
-                due_us = max(now_us, departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
+                due_us = max(now_us, departure_us + self._arrival_timeout_us(known))
+                due_us += 0 if self._settings.asks else _NOTED_US
                 self._miss(known, seq, departure_us, due_us)
 
     def _miss(self, known: Source, seq: int, departure_us: int, due_us: int) -> None:
