@@ -138,12 +138,9 @@ class CoreBroker:
         neighbour = self._neighbours.get(sender)
         if neighbour is None:
             return Incident("unknown_neighbour", sender, len(message.seqs) if type(message) is Batch else 1)
-        if neighbour.kind == "client":
-            refused = not_vouched_for(sender, message, now_us)
-            if refused is not None:
-                return refused
-        if type(message) is Batch:
-            return None
+        refused = not_vouched_for(sender, message, now_us) if neighbour.kind == "client" else None
+        if refused is not None or type(message) is Batch:
+            return refused
         publication = message.publication  # type: ignore[union-attr]
         if publication.lifetime_us is not None and publication.expired(now_us):
             self._router.on_dropped(publication)
@@ -167,8 +164,7 @@ class CoreBroker:
 
     def admit(self, broker: str, now_us: int, reliable: bool = False, hears_outages: bool = True) -> None:
         """There is a link to a broker that is told nothing yet, not even that we are here."""
-        known = Neighbour("broker", now_us, reliable, False, hears_outages)
-        self._neighbours[broker] = self._brokers[broker] = known
+        self._neighbours[broker] = self._brokers[broker] = Neighbour("broker", now_us, reliable, False, hears_outages)
 
     def suspend(self, neighbour: str) -> None:
         """Take a neighbour for down, and keep what it told us."""
@@ -251,8 +247,7 @@ class CoreBroker:
             return self._on_received(sender, messages[0], now_us)
         return [effect for message in messages for effect in self._on_received(sender, message, now_us)]
 
-    def beat(self, now_us: int) -> None:
-        return None
+    def beat(self, now_us: int) -> None: ...
 
     def hears(self, sender: str, heartbeat: Heartbeat, now_us: int) -> bool:
         known = self._neighbours.get(sender)
@@ -295,8 +290,7 @@ class CoreBroker:
     def _on_link_up(self, given: LinkUp, now_us: int) -> list[Effect]:
         name, kind = given.neighbour, given.kind
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-        neighbour = Neighbour(kind, now_us, given.reliable, given.repairs, given.hears_outages)
-        self._neighbours[name] = neighbour
+        neighbour = self._neighbours[name] = Neighbour(kind, now_us, given.reliable, given.repairs, given.hears_outages)
         if kind == "broker":
             self._brokers[name] = neighbour
         effects += [Send(name, self._summary(name, now_us)), *self._router.on_link_up(name, kind, now_us)]

@@ -114,9 +114,8 @@ class CoreClient:
         self._batch_record: bytes | None = None
 
     def next_due_us(self) -> int | None:
-        if self._times_us:
-            return self._times_us[0]
-        return None if self.broker is None else self._due_us
+        broker_us = None if self.broker is None else self._due_us
+        return self._times_us[0] if self._times_us else broker_us
 
     def has_settled(self, now_us: int) -> bool:
         return True
@@ -222,9 +221,7 @@ class CoreClient:
     # The broker ----------------------------------------------------------------------------------
 
     def _attach(self, broker: str, now_us: int) -> list[Effect]:
-        left: list[Effect] = []
-        if self.broker not in (None, broker):
-            left = self._detach()
+        left = self._detach() if self.broker not in (None, broker) else []
         self.broker = broker
         self._due_us = now_us + self._settings.heartbeat_us
         self._agreed = None
