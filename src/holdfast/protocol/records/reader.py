@@ -56,10 +56,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def numbers(self) -> range:
         return range(self.first_seq, self.first_seq + len(self._ago))
 
+    def departure_us(self, seq: int) -> int:
+        return (self._last_time - self._ago[seq - self.first_seq]) * self._unit_us
+
     def sighting(self, seq: int) -> Sighting:
-        at = seq - self.first_seq
-        code = None if self._codes is None else self._codes[at]
-        return Sighting(seq, (self._last_time - self._ago[at]) * self._unit_us, code)
+        code = None if self._codes is None else self._codes[seq - self.first_seq]
+        return Sighting(seq, self.departure_us(seq), code)
 
     def codes(self, numbers: range) -> tuple[Entry, ...]:
         """Of these numbers, which it lists; it needs the codebook."""

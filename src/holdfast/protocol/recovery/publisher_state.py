@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.duplicates import Seen
-from holdfast.protocol.records import Codebook, Record, Relevance, Sighting
+from holdfast.protocol.records import Codebook, Entry, Record, Relevance
 from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.settings import RecoverySettings
 
@@ -47,17 +47,17 @@ class Interest:
             blind = self._blind[book] = any([relevance.blind(book) for _, relevance in self._ages])
         return blind
 
-    def relevant(self, record: Record, numbers: range, offset_us: int) -> list[Sighting]:
-        """What the record tells of these numbers and one of the conditions may match; the offset takes our clock to the
-        publisher's.
+    def relevant(self, record: Record, numbers: range, offset_us: int) -> list[tuple[int, int, Entry]]:
+        """What the record tells of these numbers and one of the conditions may match: number, departure and entry. The
+        offset takes our clock to the publisher's.
         """
         assert record.book is not None
-        entries, found = record.codes(numbers), dict[int, Sighting]()
+        entries, found = record.codes(numbers), dict[int, tuple[int, int, Entry]]()
         for since_us, relevance in self._ages:
             for at in relevance.sieve(record.book).covered(entries):
-                sighting = record.sighting(numbers[at])
-                if sighting.departure_us >= since_us + offset_us:
-                    found[at] = sighting
+                departure_us = record.departure_us(numbers[at])
+                if departure_us >= since_us + offset_us:
+                    found[at] = numbers[at], departure_us, entries[at]
         return [found[at] for at in sorted(found)] if found else []
 
 
