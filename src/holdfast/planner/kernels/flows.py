@@ -1,11 +1,14 @@
 """One more disjoint path at least cost (see `disjoint_paths.py`): Dijkstra's search on the graph that is left.
 
 For all pairs of a large network the search is led: what remains to the target, known from one search backwards, is
-the first potential, so that the first path is walked straight and later ones look only a little around it. What is
+the first potential: the first path goes straight by it, and searches for later ones look only a little around. What is
 known of a node stands together, and so does the heap, because their places are what a search waits for."""
 
 import numba as nb
 import numpy as np
+
+# Handing arrays to a function that stays a function costs atomic reference counting: too much in a loop.
+_inlined = nb.njit(inline="always")
 
 # Of a node: its distance in this search, its potential, the node before it, and the link to it or -1.
 _NODE = np.dtype([("far", np.float64), ("potential", np.float64), ("came", np.int32), ("by", np.int32)])
@@ -60,7 +63,7 @@ def augment(source, target, graph, passed, through, work):
     return found
 
 
-@nb.njit(cache=True)
+@_inlined
 def _enter(node, before, link, far, target, through, broker_cost, work, size):
     """Reach a node where a broker is entered. Where no path goes through it, there is only one way on: it is taken at
     once, and does not wait in the heap."""
@@ -79,7 +82,7 @@ def _enter(node, before, link, far, target, through, broker_cost, work, size):
     return size
 
 
-@nb.njit(cache=True)
+@_inlined
 def _push(node, before, link, far, nodes, heap, touched, size):
     if far < nodes[node].far and size < len(heap):
         if nodes[node].far == np.inf:
@@ -95,7 +98,7 @@ def _push(node, before, link, far, nodes, heap, touched, size):
     return size
 
 
-@nb.njit(cache=True)
+@_inlined
 def _pop(heap, size):
     size -= 1
     at, node = heap[size].far, heap[size].node
@@ -141,7 +144,7 @@ def bounds_to(target, sources, onward, by, graph, broker_share, link_share, work
     near, near_first, broker_cost, link_cost = graph
     brokers = len(broker_cost)
     nodes, _, touched = work
-    led = _costs_to(target, graph, work)
+    led, straight, straight_by = _costs_to(target, graph, work)
     for node in range(2 * brokers):
         nodes[node].potential = led[node]
     passed, through = np.full(len(link_cost), -1), np.zeros(brokers, np.bool_)
@@ -158,7 +161,15 @@ def bounds_to(target, sources, onward, by, graph, broker_share, link_share, work
         moves = 0
         rounds = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
         for found in range(min(rounds, most[source])):
-            if not augment(source, target, graph, passed, through, work):
+            if found == 0:  # what a search along the potential would find
+                broker = source
+                while broker != target:
+                    link, following = straight_by[broker], straight[broker]
+                    passed[link], through[following] = broker, following != target
+                    is_moved[2 * broker], moved[moves] = True, 2 * broker
+                    moves += 1
+                    broker = following
+            elif not augment(source, target, graph, passed, through, work):
                 # What the search has seen is cut off from the target by as many brokers and links as there are paths;
                 # so is every other source there, and need not search all of it again.
                 for place in range(touched[-1]):
@@ -166,7 +177,7 @@ def bounds_to(target, sources, onward, by, graph, broker_share, link_share, work
                     if node & 1:
                         most[node >> 1] = min(most[node >> 1], found)
                 break
-            for place in range(touched[-1]):
+            for place in range(touched[-1] if found else 0):
                 if not is_moved[touched[place]]:
                     is_moved[touched[place]] = True
                     moved[moves] = touched[place]
@@ -215,10 +226,12 @@ def _one_is_up(source, target, path, near, near_first, passed, broker_share, lin
 
 @nb.njit(cache=True)
 def _costs_to(target, graph, work):
-    """Minus what it costs to go on to the target, from entering and from leaving each broker: a potential."""
+    """Minus what it costs to go on to the target, from entering and from leaving each broker: a potential. And the
+    cheapest way, by each broker's next one and the link to it."""
     near, near_first, broker_cost, link_cost = graph
     brokers = len(broker_cost)
     nodes, heap, touched = work
+    straight, straight_by = np.full(brokers, -1), np.full(brokers, -1)
     led = np.zeros(2 * brokers)  # who cannot reach the target is never asked
     touched[-1] = 0
     size = _push(2 * target, 2 * target, -1, 0.0, nodes, heap, touched, 0)
@@ -229,10 +242,11 @@ def _costs_to(target, graph, work):
             continue
         if broker != target:
             led[2 * broker], led[2 * broker + 1] = -at, broker_cost[broker] - at
+            straight[broker], straight_by[broker] = nodes[2 * broker].came >> 1, nodes[2 * broker].by
         for place in range(near_first[broker], near_first[broker + 1], 2):
             other, link = near[place], near[place + 1]
             far = at + link_cost[link] + broker_cost[other]
             size = _push(2 * other, 2 * broker, link, far, nodes, heap, touched, size)
     for place in range(touched[-1]):
         nodes[touched[place]].far = np.inf
-    return led
+    return led, straight, straight_by
