@@ -9,6 +9,7 @@ overlapping.
 
 from itertools import chain, groupby
 
+from holdfast.language.constraint import Constraint
 from holdfast.language.domain import Domain
 from holdfast.language.limits import PATTERN_WORK_MAX
 from holdfast.language.parser import as_subscription
@@ -48,7 +49,11 @@ def filter_covers(wide: Filter, narrow: Filter) -> bool:
     (wide, wanted), (_, tests) = apart(wide), apart(narrow)
     if any(each not in tests for each in wanted):
         return False
-    ordered = sorted(necessary(narrow), key=lambda each: each.attribute)
-    domains = {name: Domain(group) for name, group in groupby(ordered, key=lambda each: each.attribute)}
-    anything = Domain()
-    return all(domains.get(each.attribute, anything).inside(each) for each in wide)
+    constraints: dict[str, list[Constraint]] = {}
+    for each in necessary(narrow):
+        constraints.setdefault(each.attribute, []).append(each)
+    for name, group in groupby(wide, key=lambda each: each.attribute):
+        left = Domain(constraints.get(name, ()))
+        if not all(map(left.inside, group)):
+            return False
+    return True

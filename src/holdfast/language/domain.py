@@ -109,6 +109,8 @@ class Domain:
         ranges = self._ranges()
         likes: list[Callable[[Any], bool]] = [*map(like_test, self.likes)]  # where there are any, values are texts
         unlikes: list[Callable[[Any], bool]] = [*map(like_test, self.unlikes)]
+        if not (ranges or likes or unlikes):
+            return values  # lists may be long
         return frozenset(
             value
             for value in values
