@@ -97,6 +97,7 @@ def _settings(master: str, profile: Profile) -> dict[str, str]:
         made |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            "spark.python.daemon.module": "holdfast.pipeline.worker_daemon",
             "spark.driver.memory": "2g",  # the JVM only plans and shuffles; matching happens in Python workers
             "spark.sql.shuffle.partitions": "2" if profile == "test" else str(4 * int(cores)),
         }
