@@ -1,4 +1,4 @@
-"""For every test: two Spark sessions in the whole run, the switch that does without Spark, and Hypothesis
+"""For every test: one Spark session in the whole run, the switch that does without Spark, and Hypothesis
 set so that a run today and a run tomorrow try the same examples.
 """
 
@@ -20,9 +20,8 @@ _SMALL_QUERIES = {
     "spark.driver.defaultJavaOptions": "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -Xmn512m",
 }
 # Groups that take longest: each runs in one process, and would keep the others waiting at the end if it began late.
-_LONG_GROUPS = ("spark", "spark streams and sweeps", "audit", "prediction")
-# Tests of one group run in one process, and so share its session. One for all would run longer than all the rest.
-_SECOND_SESSION = ("test_match_stream", "test_stream_", "test_sweep", "test_plan_job", "test_studies", "test_resuming")
+# All that use Spark are one group: a second session would have to be started and warmed up again.
+_LONG_GROUPS = ("spark", "audit", "prediction")
 
 settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
 settings.load_profile("same each time")
@@ -51,11 +50,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("audit"))  # nineteen runs and their audit, made once
         if item.get_closest_marker("spark"):
             if not item.get_closest_marker("xdist_group"):
-                session = _LONG_GROUPS[item.path.name.startswith(_SECOND_SESSION)]
-                item.add_marker(pytest.mark.xdist_group(session))
+                item.add_marker(pytest.mark.xdist_group("spark"))
             if os.environ.get("HOLDFAST_NO_SPARK") == "1":
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
+        if not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=_turn)
+
+
+def _shares_with_its_module(item: Any) -> bool:
+    """What a module makes once for its tests is made once if they run in one process."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values()  # nothing public tells their scope
+    return any(found[-1].scope == "module" for found in fixtures)
 
 
 def _turn(item: pytest.Item) -> int:

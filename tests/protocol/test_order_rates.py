@@ -11,6 +11,7 @@ from holdfast.protocol.order.latch import Latch
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast_papers.fifo.overtaking import SCENARIOS, ReplayOutcome, Stream, TravelScenario, draw, replay
 
+pytestmark = pytest.mark.xdist_group("order rates")  # streams, and what became of them, are made once in a process
 EACH = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name.partition(",")[0])
 SHORT, LONG = 20_000, 120_000
 

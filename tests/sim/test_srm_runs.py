@@ -15,6 +15,7 @@ from holdfast.sim.simulator import Simulation
 from tests.sim.networks import SECOND, network
 
 LOSS = 0.05
+pytestmark = pytest.mark.xdist_group("srm runs")  # two of them serve several tests, and are made once in a process
 
 
 def star(settings: SrmSettings | None, seconds: int) -> Network:
