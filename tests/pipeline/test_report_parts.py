@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.pipeline.report.delivery_charts import Curve, cumulated_delays
+from holdfast.pipeline.report.delivery_charts import Curve, cumulated_delays, ratios_over_time
 from holdfast.pipeline.report.html_parts import bar, card, page, table
+from holdfast.pipeline.report.style import STYLE
 from tests.pipeline.browser import browser, laid_out_width
 
 LONG = "a run with quite a long name"
@@ -19,6 +20,27 @@ def test_the_legend_of_a_chart_is_text_of_the_page_and_not_of_the_picture() -> N
     assert re.findall(r"</i>(.*?) 12</li>", legend) == [LONG, f"{LONG} recovered", "b &amp; c", "two recovered"]
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
     assert not any(LONG in text for text in texts) and "deliveries that took at most so long, %" in texts
+
+
+def test_the_legend_shows_each_line_as_it_is_drawn() -> None:
+    styles = ["line-one", "line-one-recovered", "line-two", "line-two-recovered"]
+    legend, picture = cumulated_delays([Curve(css, css, ((1_000, 5),)) for css in styles]).split("<svg")
+    assert re.findall(r'<i class="([^"]*)">', legend) == styles
+    assert re.findall(r'<polyline class="([^"]*)"', picture) == styles
+    assert all(f".legend .{css}" in STYLE for css in styles)
+
+
+def test_the_last_number_of_an_axis_is_whole_on_a_telephone() -> None:
+    picture = cumulated_delays([Curve("one", "line-one", ((20_000, 5), (100_000_000, 7)))])
+    width = int(re.findall(r'viewBox="0 0 (\d+)', picture)[0])
+    x, name = re.findall(r'<text class="tick" x="([\d.]+)" y="\d+" text-anchor="middle">([^<]*)', picture)[-1]
+    assert name == "100,000"
+    assert float(x) + len(name) / 2 * 12 < width  # of letters of 22 pixels
+
+
+def test_where_everything_was_delivered_the_axis_has_no_thousandths_of_a_percent() -> None:
+    picture = ratios_over_time([("one", "line-one", [{"second": at, "owed": 5, "delivered": 5} for at in range(9)])], 1)
+    assert re.findall(r'text-anchor="end">([^<]*)', picture) == ["0", "20", "40", "60", "80", "100"]
 
 
 def test_each_cell_of_a_wide_table_knows_its_column_for_when_rows_are_stacked() -> None:

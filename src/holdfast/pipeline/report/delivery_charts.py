@@ -16,7 +16,7 @@ from holdfast.pipeline import number_format
 from holdfast.pipeline.charts.axes import Axis, linear, logarithmic
 
 _WIDTH, _HEIGHT = 640, 346
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 628, 52, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 600, 52, 280  # half of 100,000 in large letters fits beside the last tick
 _STRIPS = 96  # places along a curve that tell their numbers
 _GAP = 1.05  # neighbouring classes of delays are less than this far apart
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
@@ -90,9 +90,10 @@ def ratios_over_time(runs: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]
         return _empty("Nothing was owed to anybody in these runs.")
     time = _time_axis([second for second, _, _ in every], slice_s)
     lowest = min(share for _, share, _ in every)
-    height = linear([100 * lowest, 100], 5, (100 * lowest - (100 - 100 * lowest) * 0.08 - 0.01, 100))
+    bottom = 100 * lowest - (100 - 100 * lowest) * 0.08 - 0.01 if lowest < 1 else 0.0  # a line at the top says it all
+    height = linear([100 * lowest, 100], 5, (bottom, 100))
     parts = [*_frame(time, height, "time of publishing, s", "delivered of what was owed, %")]
-    legend = _legend([(name, css.replace("line", "fill"), "") for name, css, _ in lines])
+    legend = _legend([(name, css, "") for name, css, _ in lines])
     for _, css, spots in lines:
         places = [(_across(time, second + slice_s / 2), _down(height, 100 * share)) for second, share, _ in spots]
         parts.append(f'<polyline class="{css}" points="{_points(places)}"/>')
@@ -119,7 +120,7 @@ def cumulated_delays(curves: Sequence[Curve]) -> str:
     legend = []
     for curve in drawn:
         total = sum(count for _, count in curve.points)
-        legend.append((curve.name, curve.css.replace("line", "fill"), number_format.count(total)))
+        legend.append((curve.name, curve.css, number_format.count(total)))
         corners, share, before = [], 0.0, 0.0
         for (delay, _), upto in _upto(curve):
             x = _across(time, max(delay / 1_000, time.low))
@@ -189,7 +190,7 @@ def _frame(x: Axis, y: Axis, x_label: str, y_label: str) -> Iterable[str]:
 
 
 def _legend(entries: Sequence[tuple[str, str, str]]) -> str:
-    """Name, style and number of each."""
+    """Name, style and number of each: a square of its colour, or a piece of its line."""
     items = (f'<li><i class="{css}"></i>{escape(name)} {escape(number)}</li>' for name, css, number in entries)
     return f'<ul class="legend">{"".join(items)}</ul>'
 

@@ -3,7 +3,7 @@
 It draws what the audit has found and computes nothing but places and shares. Two runs side by side have their own page.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -70,7 +70,9 @@ def comparison(runs: Sequence[tuple[AuditedRun, Shown]]) -> str:
         card("Delivery over time", share, ratios_over_time(slices, shown.slice_s)),
         card("Delay", _DELAY, cumulated_delays(list(_curves_of_both(runs)))),
         card("Order", "How far from their places events came.", _order(runs)),
-        card("Subscribers", "Those that miss most.", _worst_of_both(runs)),
+        card(
+            "Subscribers", f"Those that {_most([row for _, each in runs for row in each.worst])}.", _worst_of_both(runs)
+        ),
     ]
     about = f"{escape(one.label)}: {_about(one)}<br>{escape(two.label)}: {_about(two)}"
     return page(f"{one.label} and {two.label}", about, columns(left, right))
@@ -167,10 +169,13 @@ def _kept_in_order(run: AuditedRun) -> str:
 
 def _worst_summary(shown: Shown) -> str:
     everyone = shown.worst[0]["subscribers"] if shown.worst else 0
-    missing = any(row["owed"] > row["delivered"] for row in shown.worst)
-    most = "miss most" if missing else "waited longest; nobody misses anything"
-    which = f"The {len(shown.worst)} of {everyone:,} that {most}" if everyone > len(shown.worst) else "All of them"
-    return f"{which}; the table subscribers has every one."
+    which = f"The {len(shown.worst)} of {everyone:,} that {_most(shown.worst)}"
+    return f"{which if everyone > len(shown.worst) else 'All of them'}; the table subscribers has every one."
+
+
+def _most(worst: Sequence[Mapping[str, Any]]) -> str:
+    missing = any(row["owed"] > row["delivered"] for row in worst)
+    return "miss most" if missing else "waited longest; nobody misses anything"
 
 
 def _worst(shown: Shown) -> str:

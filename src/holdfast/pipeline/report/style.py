@@ -79,6 +79,12 @@ svg .tick { font-size: 13px; font-variant-numeric: tabular-nums; }
   font-size: 13.5px; color: var(--soft); }
 .legend li { display: flex; align-items: center; gap: 6px; overflow-wrap: anywhere; }
 .legend i { width: 11px; height: 11px; border-radius: 2px; flex: none; }
+.legend [class^="line-"] { width: 22px; height: 0; border-radius: 0; border-top: 2px solid; }
+.legend .line-delivered, .legend .line-one, .legend .line-one-recovered { border-color: var(--delivered); }
+.legend .line-recovered { border-color: var(--recovered); }
+.legend .line-two, .legend .line-two-recovered { border-color: var(--lost); }
+.legend .line-one-recovered, .legend .line-two-recovered { border-top-style: dashed; }
+.legend .line-one { border-top-width: 5px; opacity: 0.55; }
 .grid { stroke: var(--edge); } .axis { stroke: var(--soft); stroke-opacity: 0.7; }
 .mark { stroke: var(--soft); stroke-dasharray: 3 3; stroke-opacity: 0.8; } .mark-tip { fill: var(--soft); }
 .span { fill: var(--late); fill-opacity: 0.16; } .span-name { font-weight: 600; }
@@ -99,8 +105,6 @@ svg .name { fill: var(--ink); font-weight: 600; } svg .name.replaced, svg .loss 
 .fill-replica { fill: var(--replica); background: var(--replica); }
 .fill-late { fill: var(--late); background: var(--late); }
 .fill-lost, .fill-two { fill: var(--lost); background: var(--lost); }
-.fill-one-recovered { fill: var(--delivered); background: var(--delivered); opacity: 0.55; }
-.fill-two-recovered { fill: var(--lost); background: var(--lost); opacity: 0.55; }
 polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .line-delivered, .line-one, .line-one-recovered { stroke: var(--delivered); }
 .line-recovered { stroke: var(--recovered); }
