@@ -11,7 +11,6 @@ wire format can encode them without conversion. The limits in the types are chec
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import repeat
-from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.model import hash_tree, limits
 from holdfast.model.message_fields import Count, Digest, NodeName, NodeNames
+from holdfast.model.places import taker
 from holdfast.model.replication_messages import ReplicationMessage
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
 
     def picked(self, places: Sequence[int]) -> "Batch":
         """Some of them, in this order, without a statement."""
-        pick: Any = itemgetter(*places) if len(places) > 1 else lambda given: tuple([given[at] for at in places])
+        pick = taker(places)
         payloads = pick(self.payloads) if self.payloads else ()
         picked = pick(self.seqs), self.source, pick(self.times_us), pick(self.attributes), payloads
         some = Batch(*picked, self.hops, *((1, 0) if self.since else (0, 0)), self.proof)

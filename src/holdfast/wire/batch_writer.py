@@ -7,13 +7,13 @@ else but the proof: a broker that passes a batch on as it came writes only these
 
 from collections.abc import Sequence
 from functools import cached_property
-from operator import itemgetter
 
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
 from holdfast.model.encoded import array_head
 from holdfast.model.messages import Batch, Message
+from holdfast.model.places import taker
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
 
@@ -25,6 +25,8 @@ class _EncodedBatch(Struct, array_like=True, tag="run"):
     times_us: Raw
     attributes: list[Raw]
 
+
+_ONE = 0x91  # how a frame's array of one message begins
 
 _cut = Decoder(_EncodedBatch).decode
 _raw = Decoder(list[Raw]).decode
@@ -57,9 +59,9 @@ class _FrameBatch:
         return self._encoded[: -len(tail)] if as_ours and count_in(self._encoded) == len(self.batch.seqs) else b""
 
     @cached_property
-    def pieces(self) -> list[bytes]:
-        """The attributes of each event, cut out of it: a fourth of the time of encoding."""
-        return list(map(bytes, _cut(self._encoded).attributes))
+    def pieces(self) -> list[Raw]:
+        """The attributes of each event, cut out of it: an eighth of the time of encoding."""
+        return _cut(self._encoded).attributes
 
 
 class Relay:
@@ -68,12 +70,16 @@ class Relay:
     def __init__(self, messages: Sequence[Message] = (), frame: bytes | memoryview = b"") -> None:
         """The messages of a frame, and the frame itself."""
         self._messages, self._frame = messages, frame
-        self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
+        self._encoded: dict[int, bytes | Raw] = {}  # attributes, by identity: whoever holds us holds the messages, too
 
     @cached_property
     def _came(self) -> dict[int, _FrameBatch]:
         """The batches of the frame, by the identity of their attributes."""
-        encoded = _raw(self._frame[FRAME_BYTES - 1 :]) if self._messages else []
+        encoded: list[Raw] | list[bytes | memoryview] = []
+        if len(self._messages) == 1 and self._frame[FRAME_BYTES - 1] == _ONE:
+            encoded = [self._frame[FRAME_BYTES:]]
+        elif self._messages:
+            encoded = _raw(self._frame[FRAME_BYTES - 1 :])
         if len(encoded) != len(self._messages):  # some were left out
             return {}
         pairs = zip(self._messages, encoded, strict=True)
@@ -94,10 +100,10 @@ class Relay:
         if came is None:
             pieces = self._one_by_one(batch)
         else:
-            pieces = itemgetter(*places)(came.pieces) if len(places) > 1 else (came.pieces[places[0]],)
+            pieces = taker(places)(came.pieces)
         return _written(batch, array_head(len(pieces)), *pieces)
 
-    def _one_by_one(self, batch: Batch) -> tuple[bytes, ...]:
+    def _one_by_one(self, batch: Batch) -> tuple[bytes | Raw, ...]:
         if not self._encoded:
             for came in self._came.values():
                 self._encoded.update(zip(map(id, came.batch.attributes), came.pieces, strict=True))
