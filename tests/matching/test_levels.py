@@ -228,5 +228,18 @@ def test_only_a_process_of_its_own_keeps_the_garbage_collector_from_conditions(
         for number in range(5):
             index.add(number, parse(f"a = {number}").filters)
         assert (gc.get_freeze_count() > 0) == is_ours
+        gc.unfreeze()
+        for number in range(2):  # one filter each, and as many objects as several
+            index.add(-number, parse(f"a + {number} > b").filters)
+        assert (gc.get_freeze_count() > 0) == is_ours
     finally:
         gc.unfreeze()
+
+
+def test_runs_are_asked_in_parts_where_conditions_name_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "_CELLS_MAX", 1_000)
+    watched = Watched(threaded=False)
+    for number in range(levels.RECENT_MAX + 1):
+        watched.add(str(number), f"a{number} >= {number}")
+    watched.agree([{f"a{at}": number for at in range(number, 300)} for number in range(20)])
+    assert watched.index.levels[0].rows_max == 1_000 // (levels.RECENT_MAX + 1)

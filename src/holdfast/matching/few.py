@@ -45,7 +45,8 @@ _TYPES: dict[SlotKind, tuple[type, ...]] = {
 class Few:
     """A compiled image, asked with maps."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, rows_max: int = ROWS_MAX) -> None:
+        """`rows_max` events it can be asked about at a time."""
         self._image, slots, self._residuals = columns.image, columns.slots, columns.residuals
         self._opened_most = columns.opened_most
         self._slots: dict[str, dict[type, int]] = {}  # attribute -> type of its value -> slot
@@ -68,8 +69,8 @@ class Few:
         self._set_numbers(slots)
         self._constants = _constants(slots, self._number_slots)
         template = [MISSING if slot.sort is SlotKind.PRESENCE else UNKNOWN for slot in slots]
-        self._blank = np.array([template] * ROWS_MAX, np.int32).reshape(ROWS_MAX, self._width)
-        self._codes, self._values = self._blank.copy(), np.full((ROWS_MAX, len(self._number_slots)), np.nan)
+        self._blank = np.array([template] * rows_max, np.int32).reshape(rows_max, self._width)
+        self._codes, self._values = self._blank.copy(), np.full((rows_max, len(self._number_slots)), np.nan)
         self._code_at: Any = memoryview(self._codes.reshape(-1))  # type: ignore[arg-type]  # a third of NumPy's time
         self._value_at: Any = memoryview(self._values.reshape(-1))  # type: ignore[arg-type]
         self._make_room(_ROOM)
@@ -195,7 +196,7 @@ class Few:
         at = places.get(str)
         if at is not None and len(places) == 1:
             try:  # texts that came before: no value of another kind equals one
-                self._codes[: len(values), at] = list(map(self._texts[at].__getitem__, values))
+                self._codes[: len(values), at] = _integers(map(self._texts[at].__getitem__, values), len(values))
                 return True
             except (KeyError, TypeError):  # a list cannot be looked up
                 pass
@@ -212,7 +213,7 @@ class Few:
         if kind is str:
             self._codes[: len(values), at] = self._text_codes(at, values)
         elif kind is bool:
-            self._codes[: len(values), at] = list(map(_TRUTHS.__getitem__, values))
+            self._codes[: len(values), at] = _integers(map(_TRUTHS.__getitem__, values), len(values))
         elif at < 0:
             return False
         else:
@@ -305,12 +306,16 @@ def _values_of_one(events: Sequence[Attributes], name: str, given: Callable[[Att
 
 def _doubles(numbers: Sequence[int | float]) -> npt.NDArray[np.float64]:
     """A third of the time that NumPy takes to find out what a sequence holds."""
-    return np.frombuffer(_packed(len(numbers))(*numbers))
+    return np.frombuffer(_packed(len(numbers), "d")(*numbers))
+
+
+def _integers(numbers: Iterable[int], count: int) -> Ints:
+    return np.frombuffer(_packed(count, "i")(*numbers), np.int32)
 
 
 @cache
-def _packed(count: int) -> Callable[..., bytes]:
-    return Struct(f"{count}d").pack
+def _packed(count: int, kind: str) -> Callable[..., bytes]:
+    return Struct(f"{count}{kind}").pack
 
 
 def _has_doubles(slot: Slot) -> bool:

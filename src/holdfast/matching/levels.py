@@ -17,7 +17,7 @@ from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from holdfast.language.subscription import Filter
+from holdfast.language.subscription import Filter, apart
 from holdfast.matching import collector
 from holdfast.matching.background import LOCK_SHARED
 from holdfast.matching.marks import Marked
@@ -43,15 +43,23 @@ _TIER = 8  # levels become one when there are so many whose sizes are within thi
 _ASKED_PER_FILTER = 4  # levels asked in vain, after which one for all pays: a filter takes so many times as long
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
+_PART_OBJECTS = 2  # a part of an expression is as many objects as so many filters
 _CAUGHT_UP_MAX = 2_048  # keys that changed while a level was made, and are caught up with when an event comes
 _CAUGHT_UP_AT_ONCE = 32  # likewise when a filter comes or goes: more than one, so that it comes to an end
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
-ROWS_MAX = 128  # events that a level is asked about at a time: enough that the call's own cost vanishes
+ROWS_MAX = 512  # events that a level is asked about at a time: more than a frame brings of the usual ones
+_CELLS_MAX = 2**18  # but fewer where each has a place for many attributes: 4 MiB, however many conditions name
 
 
 def _least(tier: int) -> int:
     """How many keys a level of a tier has at least; in the lowest, any number."""
     return RECENT_MAX * int(_TIER**tier)
+
+
+def _objects_of(filters: Filters) -> int:
+    """What the garbage collector would look at, in filters of plain tests."""
+    parts: list[int] = [each.operand.size for filter_ in filters for each in apart(filter_)[1]]
+    return len(filters) + _PART_OBJECTS * sum(parts)
 
 
 class CompiledLevel(Generic[K]):
@@ -88,6 +96,11 @@ class CompiledLevel(Generic[K]):
         """Keys that are still there."""
         return self.columns.size - len(self.gone)
 
+    @cached_property
+    def rows_max(self) -> int:
+        """Events that it can be asked about at a time."""
+        return max(1, min(ROWS_MAX, _CELLS_MAX // max(1, len(self.columns.slots))))
+
     @property
     def tier(self) -> int:
         tier = 0
@@ -111,7 +124,7 @@ class CompiledLevel(Generic[K]):
         if self._few is None:
             from holdfast.matching.few import Few  # noqa: PLC0415  # loads numba
 
-            self._few = Few(self.columns)
+            self._few = Few(self.columns, self.rows_max)
         return self._few
 
     def remove(self, key: K) -> bool:
@@ -280,8 +293,8 @@ class Levels(Marked[K]):
         self._threaded = threaded
         self._compiles = True
         self._asked = 0  # levels more than one, for each event since they last became fewer
-        # Filters more than when the garbage collector was told to leave all there is alone. Who adds and removes again
-        # and again does not get it told each time: what was garbage then stays for good.
+        # Objects of filters more than when the garbage collector was told to leave all there is alone. Who adds and
+        # removes again and again does not get it told each time: what was garbage then stays for good.
         self._young = 0
 
     @property
@@ -309,14 +322,15 @@ class Levels(Marked[K]):
         self._recent.add(key, filters)
         self.changes += 1
         if self._threaded:
-            self._young += len(filters)
+            self._young += _objects_of(filters)
             if self._young >= _YOUNG_MAX:
                 collector.leave_alone()
                 self._young = 0
             self.settle(most=_CAUGHT_UP_AT_ONCE)
 
     def remove(self, key: K, filters: Filters = ()) -> None:
-        self._young -= len(self.filters.pop(key, filters))
+        gone = self.filters.pop(key, filters)
+        self._young -= _objects_of(gone) if self._threaded else 0
         self._marks.pop(key, None)
         self.changes += 1
         if self._recent.remove(key):
@@ -346,7 +360,7 @@ class Levels(Marked[K]):
         self.settle()
         if not self.levels and self._job is None:
             return super().marks_each(events)
-        return [each for at in range(0, len(events), ROWS_MAX) for each in self._mark(events[at : at + ROWS_MAX])]
+        return [bits for run in self._runs(events) for bits in self._mark(run)]
 
     def _mark(self, events: Sequence[Attributes]) -> list[int]:
         changing = self._recent.filters or self._job is not None
@@ -366,7 +380,12 @@ class Levels(Marked[K]):
         self.settle()
         if not self.levels and self._job is None:
             return self._recent.match_each(events)
-        return [each for at in range(0, len(events), ROWS_MAX) for each in self._match(events[at : at + ROWS_MAX])]
+        return [keys for run in self._runs(events) for keys in self._match(run)]
+
+    def _runs(self, events: Sequence[Attributes]) -> Iterable[Sequence[Attributes]]:
+        """The events, as many at a time as each level can be asked about."""
+        rows = min([level.rows_max for level in self.levels], default=ROWS_MAX)
+        return [events] if len(events) <= rows else [events[at : at + rows] for at in range(0, len(events), rows)]
 
     def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
         out = self._match_recent(events)
