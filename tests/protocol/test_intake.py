@@ -38,6 +38,16 @@ class CountingBook(ConditionBook):
         return found
 
 
+class CharactersBook(ConditionBook):
+    """How many characters were parsed since it was last asked."""
+
+    characters = 0
+
+    def subscription(self, text: str) -> Subscription:
+        self.characters += 0 if text in self._parsed else len(text)
+        return super().subscription(text)
+
+
 def broker(book: ConditionBook, **settings: int) -> CoreBroker:
     made = bare_broker(BrokerParts("b1", "subscriptions", ProtocolSettings(**settings), book, Index, 1, Random(0)))
     made.handle(LinkUp("desk", "client"), 0)
@@ -81,6 +91,32 @@ def test_a_table_of_large_conditions_is_taken_in_slices(later_us: int) -> None:
     assert server.heard_summary("desk", "subscriptions")[0] == 2
     assert server.gauges()["filters of a neighbour"][0] == 40 * 256
     assert delivered(server, 100, **{f"b{at}": 39 for at in range(8)})
+
+
+@pytest.mark.parametrize("start", ["a IN (", "a NOT IN ("])
+def test_long_lists_are_charged_by_their_characters_and_not_as_one_test_each(start: str) -> None:
+    book = CharactersBook()
+    server = broker(book)
+    lists = tuple(f"{start}{', '.join(str(10_000 * each + at) for at in range(8_000))})" for each in range(1, 21))
+    longest = max(map(len, lists))
+    most = 128 * SLICE_WORK + longest  # 128 characters take as long as a test; one condition more than a slice
+    server.handle(Received("desk", Delta("subscriptions", 2, lists, ())), 10)
+    slices, now_us = 1, 10
+    assert longest <= book.characters <= most
+    while server.next_due_us() <= now_us:
+        now_us, book.characters, slices = now_us + 1, 0, slices + 1
+        server.handle(Wake(), now_us)
+        assert book.characters <= most
+    assert slices >= sum(map(len, lists)) // most
+    assert server.heard_summary("desk", "subscriptions")[0] == 2
+    assert delivered(server, 100, a=200_007) is True
+
+
+def test_expressions_are_charged_by_their_parts() -> None:
+    book = ConditionBook()
+    one, ten = (" OR ".join(f"a + {at} > b * {at}" for at in range(2, 2 + count)) for count in (1, 10))
+    assert book.cost(ten).tests >= 10 * 4 * 6  # tests; each comparison has seven parts, and a test takes a fourth
+    assert book.cost(one).tests < book.cost(ten).tests / 8
 
 
 def test_many_messages_in_one_frame_share_a_slice() -> None:

@@ -18,13 +18,15 @@ K = TypeVar("K", bound=Hashable)
 _REMEMBERED_MAX = 200_000  # answers kept per question; at about 200 bytes each that is 40 MB, then all are forgotten
 _PARSED_BYTES_MAX = 128 * 2**20  # of parsed conditions: some 300,000 of two tests, or 600 of the largest
 _TEST_BYTES = 160  # a parsed constraint with its operand, and its share of the tuples around it
+_PART_TESTS = 4  # a part of an expression takes as long to read as so many tests
+_TEST_CHARACTERS = 128  # and so much of a text, which may be one long list, as one
 
 
 class Cost(NamedTuple):
     """What a condition costs who keeps it; a short text may stand for a thousand filters."""
 
     filters: int = 0
-    tests: int = 0  # constraints, and one for each filter: what parsing and indexing it takes time by
+    tests: int = 0  # what parsing and indexing it takes time by, in tests of one attribute: 10 µs each
     bytes: int = 0  # of the text and what is made of it, roughly
 
 
@@ -104,7 +106,9 @@ class ConditionBook:
 
 def _cost(text: str, parsed: Subscription) -> Cost:
     tests = sum([1 + len(each) for each in parsed.filters])
-    return Cost(len(parsed.filters), tests, 2 * len(text) + _TEST_BYTES * tests)
+    parts = sum([each.operand.size for filter_ in parsed.filters for each in apart(filter_)[1]])
+    work = tests + _PART_TESTS * parts + len(text) // _TEST_CHARACTERS
+    return Cost(len(parsed.filters), work, 2 * len(text) + _TEST_BYTES * work)
 
 
 def _evict(memory: dict[Any, Any]) -> None:
