@@ -84,6 +84,23 @@ def test_a_wide_event_makes_portions_short_and_others_do_not_suffer(monkeypatch:
     assert max(map(len, portions[1:])) <= 5
 
 
+def test_a_task_reads_the_footer_of_a_file_once_however_many_row_groups_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = pa.table({"n": range(100)})
+    for name in ("a", "b"):
+        pq.write_table(numbers, tmp_path / f"{name}.parquet", row_group_size=10)
+    table = read_footers([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    assert len(table.groups) == 20
+    opened: list[str] = []
+    about = pq.read_metadata
+    monkeypatch.setattr(pq, "read_metadata", lambda path: opened.append(Path(path).name) or about(path))
+    blocks = RowGroupSource(("n",), (), numbered=True)(task_rows([table.groups]).to_batches())
+    events = [line["row"] for block in blocks for line in block.carried.to_pylist()]
+    assert events == [*range(200)]
+    assert opened == ["a.parquet", "b.parquet"]
+
+
 def test_counts_are_the_number_of_pairs_of_each_subscription(whole: WholeIndex) -> None:
     counted = rows(Task(SOURCE, whole, CountSink(pa.int64())))
     found = dict(zip(counted["subscription"].to_pylist(), counted["events"].to_pylist(), strict=True))

@@ -9,6 +9,8 @@ import pickle
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,14 +197,15 @@ class RowGroupSource:
 
     def __call__(self, batches: Batches) -> Blocks:
         for batch in batches:
-            for groups in batch.column("groups").to_pylist():
-                for group in pickle.loads(groups):
-                    yield from self._read(group)
+            for packed in batch.column("groups").to_pylist():
+                for path, groups in groupby(pickle.loads(packed), attrgetter("path")):
+                    with _open(path, self.mentioned) as file:  # once: of many groups the footer is long
+                        yield from self._read(file, groups)
 
-    def _read(self, group: RowGroup) -> Blocks:
+    def _read(self, file: pq.ParquetFile, groups: Iterable[RowGroup]) -> Blocks:
         wanted = {*self.mentioned, *(name for name, _ in self.carried)}
-        with _open(group.path, self.mentioned) as file:
-            columns = [name for name in flat_schema(file.schema_arrow).names if name in wanted]
+        columns = [name for name in flat_schema(file.schema_arrow).names if name in wanted]
+        for group in groups:
             row, end = group.first_row - group.skipped, group.first_row + group.rows
             for batch in file.iter_batches(_ROWS, row_groups=[group.number], columns=columns, use_threads=False):
                 first, last = max(row, group.first_row), min(row + batch.num_rows, end)
