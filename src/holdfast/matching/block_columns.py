@@ -17,7 +17,7 @@ from holdfast.matching.vectors import find_bytes, lowest_bit, write_chosen
 
 VECTORS = 1163540542  # the checksum of `vectors`, so that this file changes with it
 COLUMN_EVENTS = 4_352  # that stand side by side: columns of 4,096 bytes would share the same few lines of a cache
-COLUMN_EVENTS_MIN = 384  # fewer in a bucket are matched with lines
+COLUMN_EVENTS_MIN = 64  # fewer in a bucket are matched with lines
 _LANES = 64  # events that are compared at once
 COLUMN_ROOM = COLUMN_EVENTS + _LANES  # pairs that a filter may write
 _TIMES = 4  # that this is done with one bound in a register
@@ -136,22 +136,15 @@ _inlined = nb.njit(inline="always")
 
 
 @_inlined
-def _passing_all(columns, size, count, tests, first, last, words):
-    """Which of the first `count` events pass some tests; how many words that are."""
-    used = (count + _LANES - 1) // _LANES
-    for word in range(0, used, _TIMES):
-        _passing_many(columns, size, _LANES * word, tests, first, last, words, word)
-    words[used - 1] &= ~np.uint64(0) >> np.uint64(_LANES * used - count)
-    return used
-
-
-@_inlined
 def _choose(block, by_axis, size, rows, sides, hull, words, columns, chosen):
     """Put the events that can match anything in a block side by side; how many."""
     for k in range(2):
         axis, low, high = block[10 + 3 * k : 13 + 3 * k]
         hull[_TEST * k], hull[_TEST * k + 1], hull[_TEST * k + 2] = axis, low, high - low
-    used, n = _passing_all(by_axis, size, rows.size, hull, 0, 2, words), 0
+    used, n = (rows.size + _LANES - 1) // _LANES, 0
+    for w in range(0, used, _TIMES):
+        _passing_many(by_axis, size, _LANES * w, hull, 0, 2, words, w)
+    words[used - 1] &= ~np.uint64(0) >> np.uint64(-rows.size % _LANES)
     for w in range(used):
         left = words[w]
         while left != 0:
@@ -186,28 +179,31 @@ def check_columns(image, codes, hit_rows, hit_buckets, by_axis, progress, out_ro
             last += 1
         rows = hit_rows[first:last]
         if progress[3] == 0:
-            axes, cuts, cells = image.axes, image.wide_cuts, image.axis_starts
-            find_bytes(axes, cuts, cells, codes, rows, wide[0], wide[1], by_axis, size)
+            cuts, cells = image.wide_cuts, image.axis_starts
+            find_bytes(image.axes, cuts, cells, codes, rows, wide[0], wide[1], by_axis, size)
             progress[3] = 1
         for b in range(max(progress[1], wide[2]), wide[3]):
-            block = blocks[b]
-            begin, end = block[6], image.checked_starts[hit_buckets[first] + 1]
-            if b + 1 < wide[3]:
-                end = blocks[b + 1, 6]
-            count = 0
-            if block[8]:
-                mine = sides[block[0] : block[1]]
-                count = _choose(block, by_axis, size, rows, mine, hull, words, columns, chosen)
+            block, mine, begin = blocks[b], sides[blocks[b, 0] : blocks[b, 1]], blocks[b, 6]
+            count = _choose(block, by_axis, size, rows, mine, hull, words, columns, chosen) if block[8] else 0
+            end = blocks[b + 1, 6] if b + 1 < wide[3] else np.int64(image.checked_starts[hit_buckets[first] + 1])
             if count == 0:
-                progress[2] = 0
-                continue
+                end = begin
+            used, tail = (count + _LANES - 1) // _LANES, ~np.uint64(0) >> np.uint64(-count % _LANES)
             for filter_ in range(begin + progress[2], end):
                 if n + count + _LANES > out.size:
                     progress[0], progress[1], progress[2] = first, b, filter_ - begin
                     return n
                 test, stop, start = starts[filter_], starts[filter_ + 1], n
                 early = min(test + block[16], stop)
-                used, found = _passing_all(columns, size, count, test_bytes, test, early, words), 0
+                if used == 1:
+                    _passing_some(columns, size, 0, test_bytes, test, early, words, 0)
+                    if words[0] & tail == 0:
+                        continue
+                else:
+                    for w in range(0, used, _TIMES):
+                        _passing_many(columns, size, _LANES * w, test_bytes, test, early, words, w)
+                words[used - 1] &= tail
+                found = 0
                 for w in range(used):
                     some[found] = w
                     found += np.int64(words[w] != 0)
