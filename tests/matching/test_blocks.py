@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 from holdfast import Matcher
 from holdfast.matching import bitmaps, blocks, columns
+from holdfast.matching.few import Few
 from holdfast.matching.kernels import BLOCK_ROOM
 from tests.language.generators import conditions, events
 from tests.matching.test_agreement import Event, Pair
@@ -156,6 +157,30 @@ def test_a_bucket_behind_an_equality_has_blocks_of_its_own(abreast: int, rows: i
     assert found == by_duckdb(texts, table)
     (level,) = matcher._index.levels
     assert len(level.columns.image.wides) == 2
+
+
+@pytest.mark.parametrize("odd_share", [0.0, 0.2])
+def test_runs_are_answered_like_tables(odd_share: float) -> None:
+    """Up to 63 events meet lines, more stand side by side; blocks with tests that are no ranges always have lines."""
+    dice = random.Random(10)
+    texts = [odd(dice) if dice.random() < odd_share else wide(dice) for _ in range(3 * FEW)]
+    table = table_of(dice, 120)
+    matcher = Matcher()
+    for number, text in enumerate(texts):
+        matcher.add(number, text)
+    with blocks_from(FEW):
+        expected = pairs(matcher, table)
+    (level,) = matcher._index.levels
+    assert len(level.columns.image.wides) == 1
+    events = [{name: value for name, value in event.items() if value is not None} for event in table.to_pylist()]
+    few = Few(level.columns)
+    for size in (20, 63, 64, 120):
+        found = {
+            (first + row, number)
+            for first in range(0, 120, size)
+            for row, number in zip(*map(np.ndarray.tolist, few.match(events[first : first + size])), strict=True)
+        }
+        assert sorted(found) == expected
 
 
 @both_ways

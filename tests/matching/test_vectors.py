@@ -17,6 +17,12 @@ def test_kernels_change_when_vectors_do(module: ModuleType) -> None:
     assert found == module.VECTORS, f"numba keeps kernels until their file changes: write VECTORS = {found} there"
 
 
+def test_kernels_change_when_those_side_by_side_do() -> None:
+    with open(block_columns.__file__, "rb") as file:
+        found = crc32(file.read())
+    assert found == kernels.BLOCK_COLUMNS, f"as above: write BLOCK_COLUMNS = {found} in kernels.py"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_vectors_do_what_loops_would(seed: int) -> None:
     dice = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from numba.core import types
 from numba.experimental import structref
 
+from holdfast.matching.block_columns import COLUMN_EVENTS_MIN, check_columns
 from holdfast.matching.vectors import (
     BLOCK,
     LINE,
@@ -47,8 +48,10 @@ NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
 BLOCK_ROOM = BLOCK + NUMBERS_AT_ONCE  # pairs that a block may write at once
 VECTORS = 1163540542  # the checksum of `vectors`, so that this file changes with it
+BLOCK_COLUMNS = 304141630  # likewise of `block_columns`
 EXACT = 2**53  # up to here, integers are doubles
 HITS_AT_ONCE = 256  # of which all run starts are fetched before the first run is copied: they stay in the cache
+RUN_ROOM = 256  # events of a run that may stand side by side
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
@@ -465,7 +468,7 @@ def match_few(few, count, patterns, doubles):
     done, n, hits = copy_runs(image, codes, patterns, 0, count, few.most, out_rows, out, nothing, rows, buckets)
     if done < count:
         return -1
-    narrow, wide_rows, wide_buckets = 0, np.empty(hits, np.int32), np.empty(hits, np.int32)
+    narrow, wide_rows, wide_buckets, alike = 0, np.empty(hits, np.int32), np.empty(hits, np.int32), True
     for hit in range(hits):
         row, bucket = rows[hit], buckets[hit]
         if image.wide_of[bucket] < 0:
@@ -473,16 +476,22 @@ def match_few(few, count, patterns, doubles):
             narrow += 1
         else:
             wide_rows[hit - narrow], wide_buckets[hit - narrow] = row, bucket
-    wide, progress = hits - narrow, np.zeros(3, np.int64)
+            alike = alike and bucket == wide_buckets[0]
+    wide, progress = hits - narrow, np.zeros(4, np.int64)
     if narrow > 0:
         done, written = check_filters(image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing)
         if done < narrow:
             return -1
         n += written
+    wide_rows, wide_buckets, abreast = wide_rows[:wide], wide_buckets[:wide], alike and wide >= COLUMN_EVENTS_MIN
+    if abreast:
+        by_axis = np.empty(RUN_ROOM * image.wides[:, 4].max(), np.uint8)
+        n += check_columns(image, codes, wide_rows, wide_buckets, by_axis, progress, out_rows[n:], out[n:])
+        if progress[0] < wide:
+            return -1
+        progress[:] = 0
     if wide > 0:
-        n += check_blocks(
-            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], True, progress, out_rows[n:], out[n:]
-        )
+        n += check_blocks(image, codes, patterns, wide_rows, wide_buckets, not abreast, progress, out_rows[n:], out[n:])
         if progress[0] < wide:
             return -1
     values[:] = np.nan
