@@ -51,7 +51,7 @@ VECTORS = 1163540542  # the checksum of `vectors`, so that this file changes wit
 BLOCK_COLUMNS = 304141630  # likewise of `block_columns`
 EXACT = 2**53  # up to here, integers are doubles
 HITS_AT_ONCE = 256  # of which all run starts are fetched before the first run is copied: they stay in the cache
-RUN_ROOM = 256  # events of a run that may stand side by side
+RUN_ROOM = 512  # events of a run that may stand side by side
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
