@@ -130,9 +130,9 @@ def _workloads(data: dict[str, Any]) -> str:
     seconds = sorted(row["seconds"] for row in rows.values())
     dates = sorted({row.get("date", data["workloads_date"]) for row in rows.values()})
     return f"""Each mechanism by itself, {" and ".join(dates)}: {seconds[0]:g} to {seconds[-1]:g} simulated seconds,
-with the exchange of subscriptions, medians over the seeds. `nack` takes the express lane, which compiled code gives to
-links that repair their losses as long as nothing fails; all others go through machines. Memory is the most that the
-process had. The runs of commit 63062b5 alternated with these; "wanted" is the ratio that was aimed at.
+with the exchange of subscriptions, medians over the seeds. `nack` and gossip take express lanes of compiled code, which
+they have as long as nothing fails; all others go through machines. The time includes loading that code, and memory is
+the most that the process had. The runs of commit 63062b5 alternated with these; "wanted" is the ratio aimed at.
 
 {sim_workloads.table(rows)}
 """

@@ -41,8 +41,9 @@ def compile_simulator() -> None:
     from holdfast.network.presets import preset_text
     from holdfast.sim.simulator import Simulation
 
-    for hops in ("basic", "nack"):
-        settings = {"duration_s": 1.0, "reliability.hops": hops}
+    gossip = {"reliability.gossip": "reconcile", "reliability.gossip_transfer": "direct", "links.lossy_control": False}
+    for reliability in ({}, {"reliability.hops": "nack"}, gossip):
+        settings = {"duration_s": 1.0, **reliability}
         Simulation(parse_text(preset_text("quickstart"), "quickstart", settings)).run(None)
 
 

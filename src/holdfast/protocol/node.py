@@ -6,8 +6,8 @@ before the node inside does, and the effects before the driver does; what does n
 `protocol/stack.py` puts layers together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.messages import AttributeValue, Heartbeat, Message, NodeKind, Publication
 from holdfast.protocol.effects import Effect, Gauges, Input, PassedOn, Received
@@ -99,6 +99,36 @@ class Asks(Protocol):
     def phases_us(self) -> Mapping[str, Iterable[int]]:
         """How long each phase of its last recoveries took, by the phase's name."""
         ...
+
+
+class GossipBeginning(NamedTuple):
+    """Where a broker begins to gossip."""
+
+    draw: Callable[[], float]  # its dice
+    phase_us: int  # of its rounds
+    brokers: tuple[str, ...]  # its neighbours
+
+
+@runtime_checkable
+class Gossips(Protocol):
+    """What a node offers besides if it gossips. A driver that hands it no event and nothing that brokers say about them
+    can do in its place what would follow from these.
+    """
+
+    def begin_elsewhere(self) -> GossipBeginning: ...
+
+    def take_appeared(self) -> list[str]:
+        """Conditions that have appeared in its table since it was last asked."""
+        ...
+
+    @property
+    def wanted(self) -> Mapping[str, int]:
+        """The conditions of its clients, and since when."""
+        ...
+
+    def tag_of(self, condition: str) -> int: ...
+
+    def next_due_us(self) -> int: ...
 
 
 N = TypeVar("N", bound=Node)

@@ -4,7 +4,8 @@ All that the simulator knows of a carrier: it may put a layer around each node, 
 does and takes over the events that it publishes; it is brought up to date before anything but a message or a timer
 touches the network, and before the books hear of what a machine delivers; and it is asked for its counts, and whether
 anything is on its way. The carrier here takes over nothing: events go one message at a time. `sim/express.py` has one
-that carries events in bulk, and `sim/numbered_express.py` one for links that repair their own losses.
+that carries events in bulk, `sim/numbered_express.py` one for links that repair their own losses, and
+`sim/gossip_express.py` one for brokers that gossip.
 """
 
 from collections.abc import Callable

@@ -234,10 +234,7 @@ class Express(Carrier):
         sources = np.array([self._picture.node(each.source) for each in events], np.int64)[which]
         seqs = np.array([each.seq for each in events], np.int64)[which]
         delays_us = time_us - np.array([each.time_us for each in events], np.int64)[which]
-        if self._numbered_at != self._picture.version:
-            self._numbered_at = self._picture.version
-            self._numbers = np.array([self._ledger.number(name) for name in self._picture.names], np.int64)
-        numbers = self._numbers
+        numbers = self._ledger_numbers()
         self._ledger.arrived(numbers[nodes], numbers[sources], seqs, delays_us)
         vias = np.zeros(chosen.size, bool) if again is None else again[chosen]
         self._ledger.arrived_again("retransmission", delays_us[vias])
@@ -249,6 +246,13 @@ class Express(Carrier):
                 for to, by, seq, at, via in zip(*columns, strict=True)
             ]
             self._trace.add_all("deliveries", rows)
+
+    def _ledger_numbers(self) -> NDArray[np.int64]:
+        """Of the nodes of the picture."""
+        if self._numbered_at != self._picture.version:
+            self._numbered_at = self._picture.version
+            self._numbers = np.array([self._ledger.number(name) for name in self._picture.names], np.int64)
+        return self._numbers
 
     def _keep(self, left: _Rows) -> None:
         """Only what is still on its way, with its events numbered anew."""

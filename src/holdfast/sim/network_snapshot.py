@@ -102,7 +102,7 @@ class Picture:
 
     def _read_table(self, host: Host) -> None:
         wanted, places = self._routes[host.name].routes()
-        row, numbers = self._nodes[host.name], [self._number(condition) for condition in wanted]
+        row, numbers = self._nodes[host.name], [self.number(condition) for condition in wanted]
         self._grow(self._index.size, max(places.values(), default=1).bit_length())
         bits, place_edges = self.tables
         for word in range(bits.shape[2]):
@@ -120,7 +120,7 @@ class Picture:
     def _knows(self, receiver: str, sender: str) -> bool:
         return receiver not in self._routes or self._routes[receiver].knows(sender)
 
-    def _number(self, condition: str) -> int:
+    def number(self, condition: str) -> int:
         number = self._conditions.get(condition)
         if number is None:
             number = self._conditions[condition] = self._index.number(self._book.subscription(condition).filters)

@@ -3,7 +3,7 @@
 The network does not change here but for its tables: nodes and links are numbered when the first event comes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,11 @@ def settings_of(nack: NackSettings, hops_max: int, lossy_control: bool) -> NDArr
 class SharedDice:
     """The random numbers of links, drawn ahead: compiled code takes some of them, and what machines send the others."""
 
-    def __init__(self, links: list[SimLink]) -> None:
-        self.rows = np.zeros((len(links), at.DICE_BLOCK))
-        self.drawn = np.full(len(links), at.DICE_BLOCK, np.int64)
-        self._draws = [self._shared(number, link) for number, link in enumerate(links)]
+    def __init__(self, links: list[SimLink], others: Sequence[Callable[[], float]] = ()) -> None:
+        """`others`: dice that compiled code has for itself; they come after those of links."""
+        self.rows = np.zeros((len(links) + len(others), at.DICE_BLOCK))
+        self.drawn = np.full(len(self.rows), at.DICE_BLOCK, np.int64)
+        self._draws = [*(self._shared(number, link) for number, link in enumerate(links)), *others]
         self.refill()
 
     def _shared(self, number: int, link: SimLink) -> Callable[[], float] | None:
@@ -142,9 +143,9 @@ class NumberedRun:
         if slots > self.known.key.size:
             size = max(2 * self.known.key.size, slots, _ROWS)
             key, bytes_, starts, lengths, conditions = self.known
-            grown = _longer(key, size), _longer(bytes_, size), _longer(starts, size), _longer(lengths, size)
+            grown = longer(key, size), longer(bytes_, size), longer(starts, size), longer(lengths, size)
             self.known = at.KnownEvents(*grown, conditions)
-            self.arrays = self.arrays._replace(outstanding=_longer(self.arrays.outstanding, size))
+            self.arrays = self.arrays._replace(outstanding=longer(self.arrays.outstanding, size))
 
     def forget_conditions(self) -> None:
         """What events meet is going to be told anew, of all that are still of interest."""
@@ -155,7 +156,7 @@ class NumberedRun:
         lengths = np.array([len(each) for each in matched], np.int64)
         needed = self._pool_used + int(lengths.sum())
         if needed > self.known.conditions.size:
-            pool = _longer(self.known.conditions, max(needed, 2 * self.known.conditions.size))
+            pool = longer(self.known.conditions, max(needed, 2 * self.known.conditions.size))
             self.known = self.known._replace(conditions=pool)
         self.known.conditions[self._pool_used : needed] = [number for each in matched for number in each]
         self.known.starts[slots] = self._pool_used + np.cumsum(lengths) - lengths
@@ -182,13 +183,13 @@ class NumberedRun:
                 self._dice.refill()
                 self.arrays.state[at.DICE_LOW] = 0
             elif why == HEAP:
-                self.arrays = self.arrays._replace(heap=_longer(self.arrays.heap, 2 * len(self.arrays.heap)))
+                self.arrays = self.arrays._replace(heap=longer(self.arrays.heap, 2 * len(self.arrays.heap)))
             elif why == HOLE_POOL:
                 self._grow_holes(2 * len(self.arrays.holes))
             elif why == ROOM:
                 arrived, given_up = self.arrays.arrived, self.arrays.given_up
                 self.arrays = self.arrays._replace(
-                    arrived=_longer(arrived, 2 * len(arrived)), given_up=_longer(given_up, 2 * len(given_up))
+                    arrived=longer(arrived, 2 * len(arrived)), given_up=longer(given_up, 2 * len(given_up))
                 )
             else:
                 turns.last = turns.apart = int(self.arrays.state[at.ORDERS])
@@ -202,7 +203,7 @@ class NumberedRun:
 
     def _grow_holes(self, size: int) -> None:
         before, state = len(self.arrays.holes), self.arrays.state
-        holes = _longer(self.arrays.holes, size)
+        holes = longer(self.arrays.holes, size)
         holes[before:, at.NEXT_HOLE] = np.arange(before + 1, size + 1)
         holes[-1, at.NEXT_HOLE] = state[at.FREE_HOLE]
         state[at.FREE_HOLE] = before
@@ -230,7 +231,7 @@ def _empty_pool() -> NDArray[np.int32]:
     return np.zeros(_ROWS, np.int32)
 
 
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     longer = np.zeros((size, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

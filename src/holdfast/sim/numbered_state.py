@@ -52,7 +52,7 @@ SETTINGS_SIZE = 14
 RESENT, NACKS, HIGHESTS = 0, 1, 2  # rows of counts beside those of flights
 SENT, SENT_BYTES, LOST_COUNT, RECEIVED = range(4)
 
-DICE_BLOCK, DICE_MARGIN = 256, 16  # random numbers at hand for each link; one thing that happens takes fewer than these
+DICE_BLOCK, DICE_MARGIN = 256, 64  # random numbers at hand for each link; one thing that happens takes fewer than these
 
 
 class KnownEvents(NamedTuple):

@@ -33,13 +33,11 @@ from holdfast.protocol.gossip.classes import Classes, tag_of
 from holdfast.protocol.gossip.lookup import beyond, left_of, named_in
 from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.reconciling import Partners
-from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSettings
+from holdfast.protocol.gossip.settings import SEARCHED_US, SETTLED_US, GossipSettings, ReconcilingSettings
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
+from holdfast.protocol.node import GossipBeginning
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.router import Router
-
-_SETTLED_US = 1_300_000  # without a new event: longer than answers take, and a vector to who is silent
-_SEARCHED_US = 20_000_000  # while an origin has not said that this was all: until it is not asked any more
 
 _ToOne = GossipRequest | GossipEvent | GossipVector | GossipComplete
 
@@ -94,9 +92,26 @@ class Gossip:
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing has come on its own for so long that little more is to be expected."""
         if self._partners is None:
-            return now_us - self._active_us >= _SETTLED_US
+            return now_us - self._active_us >= SETTLED_US
         searches = self._partners.wait_for_answers
-        return not self._losses and now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
+        return not self._losses and now_us - self._active_us >= (SEARCHED_US if searches else SETTLED_US)
+
+    # Where a driver takes over -----------------------------------------------------------------------
+
+    def begin_elsewhere(self) -> GossipBeginning:
+        return GossipBeginning(self._dice.random, self._phase_us, tuple(self._router.brokers))
+
+    def take_appeared(self) -> list[str]:
+        """Conditions that have appeared, and are not taken in here."""
+        assert all(self._classes.has_changed.values()), "whoever takes over does not know that conditions vanish"
+        taken = list(self._classes.has_changed)
+        self._classes.has_changed.clear()
+        return taken
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        """The conditions of our clients, and since when."""
+        return {condition: self._losses.wanted[tag_of(condition)] for condition in self._local}
 
     # Our clients -----------------------------------------------------------------------------------
 

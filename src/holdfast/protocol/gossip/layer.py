@@ -11,8 +11,9 @@ from holdfast.model.messages import Batch, Message, Publish, Stamped
 from holdfast.model.messages import Gossip as GossipMessage
 from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import Effect, Gauges, Input, Received, Wake
+from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.gossip.gossip import Gossip
-from holdfast.protocol.node import BrokerLayer
+from holdfast.protocol.node import BrokerLayer, GossipBeginning
 
 _BETWEEN_BROKERS = get_args(GossipMessage)
 
@@ -21,6 +22,19 @@ class GossipLayer(BrokerLayer[CoreBroker]):
     def __init__(self, broker: CoreBroker, gossip: Gossip) -> None:
         super().__init__(broker)
         self._gossip = gossip
+
+    def begin_elsewhere(self) -> GossipBeginning:
+        return self._gossip.begin_elsewhere()
+
+    def take_appeared(self) -> list[str]:
+        return self._gossip.take_appeared()
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        return self._gossip.wanted
+
+    def tag_of(self, condition: str) -> int:
+        return tag_of(condition)
 
     def next_due_us(self) -> int:
         due_us, round_us = self.inner.next_due_us(), self._gossip.due_us

@@ -9,9 +9,9 @@ from collections import deque
 from typing import TypeVar
 
 from holdfast.model.messages import MissingEvents, Stamp
+from holdfast.protocol.gossip.settings import UNSURE
 
 K = TypeVar("K", int, str)
-_UNSURE = 2  # times that an origin is asked for what came before the first event that we saw: one may be lost
 Stream = tuple[str, int, int]  # origin, its epoch, class
 
 
@@ -85,7 +85,7 @@ class LossTracker:
             all_ours = began[0] + 1_000 * began[1] >= self._wanted[tag]
             if len(self._countings) >= self._streams_max:
                 del self._countings[next(iter(self._countings))]
-            unsure = 0 if all_ours or number == 1 else _UNSURE
+            unsure = 0 if all_ours or number == 1 else UNSURE
             counting = self._countings[stamp.origin, tag] = _Counting(began, 1 if all_ours else number, unsure)
             self.begun_unsure += unsure > 0
         elif counting.began > began:

@@ -9,7 +9,7 @@ until they say that this was all, and then a few times more, ever more rarely.
 
 from heapq import heappop, heappush
 
-from holdfast.protocol.gossip.settings import ReconcilingSettings
+from holdfast.protocol.gossip.settings import UNSURE, ReconcilingSettings
 
 _NEVER_US = -1
 
@@ -78,7 +78,7 @@ class Partners:
 
     def ask_what_was_before(self, origin: str, now_us: int) -> None:
         known = self._origins[origin]
-        known.unsure = 2
+        known.unsure = UNSURE
         self._arm(origin, known, now_us)
 
     def brought(self, origin: str, now_us: int) -> None:

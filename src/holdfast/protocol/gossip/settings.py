@@ -9,6 +9,11 @@ StyleName = Literal["push", "subscriber-pull", "publisher-pull", "combined-pull"
 Transfer = Literal["overlay", "direct"]
 _SEARCH_US = 10_000_000  # past that, buffers of the default size have dropped an event
 _DIRECT = ("gossip_transfer", ("direct",))
+# When little more is to be expected: without a new event, longer than answers take, and a vector to who is silent;
+# while an origin has not said that this was all, until it is not asked any more.
+SETTLED_US = 1_300_000
+SEARCHED_US = 20_000_000
+UNSURE = 2  # times that an origin is asked for what came before the first event that we saw: one may be lost
 
 
 @dataclass(frozen=True)
