@@ -15,6 +15,7 @@ import pytest
 from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine
 from holdfast.pipeline.audit.job import Audit, audited
 from holdfast.pipeline.audit.trace_footers import read_footers
+from holdfast.pipeline.engine import FEW_ROWS
 from holdfast.sim.swarm_scenarios import scenario
 from tests.golden.wire import HERE
 from tests.pipeline import audit_runs
@@ -76,11 +77,12 @@ def embedded_audit(folders: Iterable[Path]) -> AbstractContextManager[Audit]:
     return audited(EmbeddedTraceEngine(), read_footers(list(folders)))
 
 
-def spark_audit(spark: Any, folders: Iterable[Path]) -> AbstractContextManager[Audit]:
+def spark_audit(spark: Any, folders: Iterable[Path], few_rows: int = FEW_ROWS) -> AbstractContextManager[Audit]:
+    """Up to so many rows go on in the embedded engine; with 0 tasks do everything."""
     from holdfast.pipeline.audit.spark_trace import SparkTraceEngine
 
     # The audit changes settings while it lasts: so it gets a session of its own.
-    return audited(SparkTraceEngine(spark.newSession(), 0), read_footers(list(folders)))
+    return audited(SparkTraceEngine(spark.newSession(), 0, few_rows), read_footers(list(folders)))
 
 
 @dataclass(frozen=True)

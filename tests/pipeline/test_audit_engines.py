@@ -23,6 +23,8 @@ from tests.pipeline import audit_runs
 from tests.pipeline.conftest import Audited, embedded_audit, spark_audit
 from tests.sim.test_judges import DRAWN
 
+SOME_ROWS = 200  # on the driver: facts are more, what is summed up is not
+
 
 def rows(relation: Relation, runs: Iterable[str]) -> list[tuple[Any, ...]]:
     """In one order, with sums of floats as far as their order does not matter."""
@@ -56,7 +58,7 @@ def both(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     """One run that has something of everything, audited by Spark and by DuckDB; the slow tests have all traces."""
     folder = tmp_path_factory.mktemp("runs") / "churn"
     audit_runs.simulate(audit_runs.CHURN, folder)
-    with spark_audit(spark, [folder]) as on_spark, embedded_audit([folder]) as embedded:
+    with spark_audit(spark, [folder], SOME_ROWS) as on_spark, embedded_audit([folder]) as embedded:
         yield on_spark, embedded
 
 
@@ -86,7 +88,7 @@ def written(audit: Audit, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_spark_finds_the_rows_of_the_embedded_engine_in_all_traces(spark: Any, audited_traces: Audited) -> None:
-    with spark_audit(spark, audited_traces.folders.values()) as found:
+    with spark_audit(spark, audited_traces.folders.values(), few_rows=0) as found:
         agree(found, audited_traces.audit, {folder.name for folder in audited_traces.folders.values()})
 
 
@@ -104,7 +106,7 @@ def test_a_pair_with_almost_all_rows_is_many_tasks_work(
     monkeypatch.setitem(spark_trace._COALESCED, "spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m")
     session = spark.newSession()
     folder = write_trace(tmp_path / "hot", 120_000, hot=True)
-    engine = spark_trace.SparkTraceEngine(session, 5 * engines.EMBEDDED_ROWS_MAX)
+    engine = spark_trace.SparkTraceEngine(session, 5 * engines.EMBEDDED_ROWS_MAX, SOME_ROWS)
     with audited(engine, read_footers([folder])) as audit:
         pairs = {(row["subscriber"], row["source"]): row["owed"] for row in audit.figures.dicts() if row["source"]}
         assert pairs["hot", "hot"] > 0.85 * audit.runs[0].outcome.owed
@@ -115,13 +117,20 @@ def test_a_pair_with_almost_all_rows_is_many_tasks_work(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 20))
-def test_spark_finds_the_rows_of_the_embedded_engine_in_drawn_traces(spark: Any, first: int, tmp_path: Path) -> None:
-    """Two hundred in all: with churn, crashes, moves, recovery, order, gossip and stores."""
+def test_spark_finds_the_rows_of_the_embedded_engine_in_drawn_traces(
+    spark: Any, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred in all: with churn, crashes, moves, recovery, order, gossip and stores. Half of them in tasks alone;
+    half with a few rows on the driver, and cut into ranges."""
     for seed in range(first, first + 20):
         kind = [None, *DRAWN][seed % (1 + len(DRAWN))]
         audit_runs.simulate(scenario(seed) if kind is None else DRAWN[kind](seed), tmp_path / f"{seed}")
     folders = sorted(tmp_path.iterdir())
-    with spark_audit(spark, folders) as one, embedded_audit(folders) as other:
+    if first % 40:
+        monkeypatch.setattr(facts, "RANGE", 16)
+        monkeypatch.setattr(facts, "WHOLE_MAX", 32)
+    few_rows = SOME_ROWS if first % 40 else 0
+    with spark_audit(spark, folders, few_rows) as one, embedded_audit(folders) as other:
         agree(one, other, {folder.name for folder in folders})
 
 

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -36,7 +37,8 @@ class EmbeddedEngine:
     def __init__(self) -> None:
         self._connection = duckdb.connect()
         self._lock = Lock()  # a connection serves one thread at a time
-        self._numbers = count()
+        self.prefix = f"relation_{uuid4().hex}"  # several plans may share a session of Spark
+        self.names = map(f"{self.prefix}_{{}}".format, count())
         self._kept: list[str] = []  # queries
         self._connection.execute("SET TimeZone = 'UTC'")
         for macro in _MACROS:
@@ -50,26 +52,29 @@ class EmbeddedEngine:
         return self._defined(f"TABLE {{}} AS {self._narrowed(query)}")
 
     def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
-        with self._lock:
-            rows = self._connection.sql(query).to_arrow_table()
-        return self.table(task(rows))
+        return self.table(task(self.fetched(query)))
 
     few = keep
 
     def table(self, rows: pa.Table) -> Relation:
         with self._lock:
-            name = self._new_name()
+            name = next(self.names)
             self._connection.register(name, rows)
         return Relation(self, name)
 
+    def fetched(self, query: str) -> pa.Table:
+        with self._lock:
+            return self._connection.sql(query).to_arrow_table()
+
+    def handed_on(self, relation: Relation) -> pa.Table:
+        """Its rows, of types that Spark has too."""
+        return self.fetched(self._narrowed(f"FROM {relation}"))
+
     def _defined(self, what: str) -> Relation:
         with self._lock:
-            name = self._new_name()
+            name = next(self.names)
             self._connection.execute(f"CREATE {what.replace('{}', name, 1)}")
         return Relation(self, name)
-
-    def _new_name(self) -> str:
-        return f"relation_{next(self._numbers)}"
 
     def _narrowed(self, query: str) -> str:
         """DuckDB adds up in 128 bits, Spark in 64: so that tables and files are of the same types."""

@@ -22,7 +22,8 @@ _SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the la
 _AT_ONCE = (
     3  # small queries that run side by side: most of their time is planning, and there are seldom more cores idle
 )
-_BROADCAST_ROWS = 500_000  # some 50 MB; of more rows Spark knows better ways
+# Some 50 MB: they may go to the driver, and to every task. Of more rows Spark knows better ways.
+FEW_ROWS = 500_000
 
 
 def environment_names_spark() -> bool:
@@ -106,7 +107,7 @@ class Engine(Protocol):
 def broadcast_if_few(rows: Relation, name: str) -> str:
     """Spark's hint to send rows that have been kept, called `name` in a query, to every task, unless they are many."""
     ((count,),) = rows.engine.sql(f"SELECT count(*) FROM {rows}").rows()
-    return f"/*+ BROADCAST({name}) */" if count <= _BROADCAST_ROWS else ""
+    return f"/*+ BROADCAST({name}) */" if count <= FEW_ROWS else ""
 
 
 def at_once(*queries: Callable[[], Any]) -> list[Any]:

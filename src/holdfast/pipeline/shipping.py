@@ -25,9 +25,14 @@ def needs_shipping(master: str) -> bool:
     return not (master == "local" or master.startswith("local["))
 
 
+def is_connected(spark: "SparkSession") -> bool:
+    """Whether it is a client of a server of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def tasks_run_here(spark: "SparkSession") -> bool:
     """Whether the workers see our files. Spark Connect's may be anywhere, whatever its server calls its master."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connected(spark):
         return False
     return not needs_shipping(spark.conf.get("spark.master", "") or "")
 

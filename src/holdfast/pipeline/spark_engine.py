@@ -1,41 +1,61 @@
-"""Spark as the engine of a plan: relations are temporary views of the session, kept ones are persisted."""
+"""Spark as the engine of a plan, with the embedded engine on the driver for what is left of the rows when they are few.
 
+On Spark a relation is a temporary view of the session, and what is kept is persisted. What turns out to be few rows is
+fetched and goes on in the embedded engine: there a query takes milliseconds, on Spark it takes a few tenths of a second
+however little it reads. So a query runs on the driver if all that it reads is there, and on Spark otherwise, to which
+few rows are then sent again. Both give the same rows (tests/pipeline/test_audit_engines.py).
+"""
+
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
-from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from holdfast.pipeline.engine import EngineName, Relation, RowsTask
+from holdfast.pipeline.embedded_engine import EmbeddedEngine
+from holdfast.pipeline.engine import FEW_ROWS, EngineName, Relation, RowsTask
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.spark_path import spark_path
+
+_SENT_ROWS = 20_000  # about a megabyte for every task
 
 
 class SparkEngine:
     name: EngineName = "spark"
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, near: EmbeddedEngine, few_rows: int = FEW_ROWS) -> None:
         self.spark = spark
-        self._prefix = f"relation_{uuid4().hex}"  # several plans may share a session
-        self._numbers = count()
-        self._views: list[str] = []
+        self._near = near
+        self._few_rows = few_rows
+        self._mentioned = re.compile(rf"{near.prefix}_\d+").findall  # a relation has one name, wherever it is
+        self._near_names: set[str] = set()
+        self._queries: dict[str, str] = {}  # by the names of relations on the driver that are nothing else
+        self._views: set[str] = set()
         self._kept: list[DataFrame] = []
 
     def sql(self, query: str) -> Relation:
-        return self.named(self.spark.sql(query))
+        if self._is_far(query):
+            return self.named(self._far(query))
+        relation = self._adopted(self._near.sql(query))
+        self._queries[relation.name] = query
+        return relation
 
     def keep(self, query: str) -> Relation:
-        frame = self.spark.sql(query)
-        cut = _cut(frame)
-        self._kept.append(frame)
-        return self.named(cut)
+        if not self._is_far(query):
+            return self._adopted(self._near.keep(query))
+        frame = self._far(query)
+        self._kept.append(frame.persist())
+        if frame.count() > self._few_rows:
+            return self.named(_cut(frame))
+        rows = frame.toArrow()
+        frame.unpersist()
+        return self.table(rows)
 
     def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
         def portion(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -43,31 +63,61 @@ class SparkEngine:
             if rows:
                 yield from task(pa.Table.from_batches(rows)).to_batches()
 
-        rows = self.spark.sql(query).repartition(*keys)
+        if not self._is_far(query):
+            return self._adopted(self._near.together(query, keys, task, schema))
+        rows = self._far(query).repartition(*keys)
         return self.named(rows.mapInArrow(portion, from_arrow_schema(schema)))
 
     def few(self, query: str) -> Relation:
-        return self.table(self.spark.sql(query).toArrow())
+        return self.table(self._far(query).toArrow()) if self._is_far(query) else self.keep(query)
 
     def table(self, rows: pa.Table) -> Relation:
-        return self.named(self.spark.createDataFrame(rows))
+        return self._adopted(self._near.table(rows))
 
     def named(self, frame: DataFrame) -> Relation:
-        name = f"{self._prefix}_{next(self._numbers)}"
+        relation = Relation(self, next(self._near.names))
+        self._show(frame, relation.name)
+        return relation
+
+    def _show(self, frame: DataFrame, name: str) -> None:
         frame.createOrReplaceTempView(name)
-        self._views.append(name)
-        return Relation(self, name)
+        self._views.add(name)
+
+    def _adopted(self, relation: Relation) -> Relation:
+        self._near_names.add(relation.name)
+        return Relation(self, relation.name)
+
+    def _is_far(self, query: object) -> bool:
+        """Whether it reads anything that is not on the driver."""
+        return not self._near_names.issuperset(self._mentioned(str(query)))
+
+    def _far(self, query: str) -> DataFrame:
+        for name in {*self._mentioned(query)} - self._views:
+            self._show(self._handed_on(name), name)
+        return self.spark.sql(query)
+
+    def _handed_on(self, name: str) -> DataFrame:
+        """What is on the driver: sent from there, or asked for once more where it is more than a few rows."""
+        rows = self._near.handed_on(Relation(self._near, name))
+        if name in self._queries and rows.num_rows > _SENT_ROWS:
+            return self._far(self._queries[name])
+        return self.spark.createDataFrame(rows)
 
     def frame(self, relation: Relation) -> DataFrame:
-        return self.spark.table(relation.name)
+        return self._far(f"SELECT * FROM {relation}")
 
     def columns(self, relation: Relation) -> tuple[str, ...]:
-        return tuple(self.frame(relation).columns)
+        return tuple(self.frame(relation).columns) if self._is_far(relation) else self._near.columns(relation)
 
     def rows(self, relation: Relation) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.frame(relation).collect()]
+        if self._is_far(relation):
+            return [tuple(row) for row in self.frame(relation).collect()]
+        return self._near.rows(relation)
 
     def write(self, relation: Relation, folder: Path) -> None:
+        if not self._is_far(relation):
+            self._near.write(relation, folder)
+            return
         self.frame(relation).write.option("compression", "zstd").parquet(f"file:{folder.resolve()}")
         for path in folder.iterdir():  # Spark's marks and checksums, which mean nothing to anybody else
             if path.suffix != ".parquet":
@@ -79,17 +129,20 @@ class SparkEngine:
         name = F.substring_index(F.col("path"), "/", -2)  # the table and its part
         return self.named(found.select(name.alias("file"), F.sha2("content", 256).alias("digest")))
 
-    def explained(self) -> AbstractContextManager[None]:
-        return explained()
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        with self._near.explained(), explained():
+            yield
 
     def plan(self) -> str:
-        return "\n".join(map(plan_of, self._kept))
+        return "\n".join([*map(plan_of, self._kept), self._near.plan()])
 
     def close(self) -> None:
         for frame in reversed(self._kept):
             frame.unpersist()
         for name in self._views:
             self.spark.catalog.dropTempView(name)
+        self._near.close()
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from holdfast.pipeline.shipping import is_connected
+
 Stages = tuple[list[tuple[int, int]], int | None]  # tasks done and in all, of each stage; rows
 
 
@@ -30,7 +32,7 @@ class TaskCounts:
 
 def task_counts(spark: Any, now: Callable[[], float] = monotonic) -> Callable[[], TaskCounts]:
     """A function that says how far the session is at the moment."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connected(spark):
         told: dict[int, tuple[int, int]] = {}
 
         def hear(stages: Any, **_: Any) -> None:

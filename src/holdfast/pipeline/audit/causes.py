@@ -109,8 +109,10 @@ def unexplained(facts: Relation, causes: Disturbances, incidents: Mapping[str, M
 
 def _without_excuse(facts: Relation, causes: Disturbances, spans: Relation) -> str:
     """What is missing and was published outside of these disturbances, for subscriptions that were known."""
-    rows = f"""SELECT run, {_EVENT}, published_us, settled_us FROM {facts} SEMI JOIN {causes.times} USING (run)
-        WHERE {VIOLATIONS["missing"]} AND NOT expired"""
+    missing = causes.trace.engine.keep(f"""
+        SELECT run, {_EVENT}, published_us, settled_us FROM {facts} SEMI JOIN {causes.times} USING (run)
+        WHERE {VIOLATIONS["missing"]} AND NOT expired""")
+    rows = f"SELECT * FROM {missing}"
     rows = _settled_clients(causes, _unnamed(causes, rows, what.NAMING))
     # Key: run; the spans are broadcast. Then run, subscriber and source: one row a pair. `lasts`, so that the
     # subscription did not end while the event was on its way.
@@ -134,7 +136,7 @@ def _proven(causes: Disturbances, spans: Relation) -> Relation:
     """Of subscribers with one subscription and sources: when an event arrived first after the last disturbance."""
     trace = causes.trace
     # Key: run and subscriber. There are as many rows as subscribers, so this side is broadcast.
-    return trace.engine.sql(f"""
+    return trace.engine.keep(f"""
         SELECT /*+ BROADCAST(l), BROADCAST(a) */ d.run, d.subscriber, d.source, min(time_us) AS proven_us
         FROM {trace.deliveries} AS d
         SEMI JOIN (

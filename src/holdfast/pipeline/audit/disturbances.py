@@ -126,7 +126,7 @@ def _summed(
         GROUP BY m.run, node""")
     wanted = trace.engine.table(pa.table({"run": [run.label for run in runs]}))
     moments = " UNION ALL ".join(
-        f"SELECT run, max({time}) AS end_us FROM {table} GROUP BY run"
+        f"SELECT * FROM {trace.engine.few(f'SELECT run, max({time}) AS end_us FROM {table} GROUP BY run')}"
         for table, time in (
             (trace.publications, "time_us"),
             (trace.deliveries, "time_us"),

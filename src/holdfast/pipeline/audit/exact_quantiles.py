@@ -89,13 +89,15 @@ def _selected(delays: Relation, classes: Relation, targets: Relation) -> str:
     """The delay at each target's place in its class."""
     engine = delays.engine
     # Key: pair and class. The classes in which some group of a pair has a quantile: a few for each of its groups.
-    needed = " UNION ".join(
-        f"SELECT c.run, c.subscriber, c.source, way, c.class {_at(classes, targets, scope)}" for scope in LEVELS
+    needed = engine.sql(
+        " UNION ".join(
+            f"SELECT c.run, c.subscriber, c.source, way, c.class {_at(classes, targets, scope)}" for scope in LEVELS
+        )
     )
     # Key: pair, class and delay. With the classes broadcast, tasks count before the shuffle: equal delays are one row.
     counted = engine.keep(f"""
-        SELECT {broadcast_if_few(classes, "needed")} {_PAIR}, way, class, delay_us, count(*) AS count
-        FROM {delays} SEMI JOIN ({needed}) AS needed USING ({_PAIR}, way, class)
+        SELECT {broadcast_if_few(needed, "needed")} {_PAIR}, way, class, delay_us, count(*) AS count
+        FROM {delays} SEMI JOIN {needed} AS needed USING ({_PAIR}, way, class)
         GROUP BY {_PAIR}, way, class, delay_us""")
     of = {scope: ", ".join(_of(key, keys) for key in ("subscriber", "source")) for scope, keys in LEVELS.items()}
     candidates = " UNION ALL ".join(

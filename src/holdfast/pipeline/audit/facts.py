@@ -9,23 +9,25 @@ slices of time. So a pair that has almost all rows of a run is many tasks' work,
 
 from holdfast.books.definitions import LEARNT, LEARNT_US
 from holdfast.pipeline.audit.owed import wanted
-from holdfast.pipeline.audit.pair_order import LAID_TOGETHER, PLACED, placed
+from holdfast.pipeline.audit.pair_order import LAID_TOGETHER, PLACED, in_turn, placed
 from holdfast.pipeline.audit.trace_tables import Trace
 from holdfast.pipeline.engine import Relation, broadcast_if_few
 
 _PAIR = "run, subscriber, source"
 _FOREVER_US = 2**62  # a subscription that has not ended
 # Publications of a source from which on its pairs are cut: a task lays twice as many rows together in a few seconds
-# and 200 MB. And how wide a range then is, or a slice of time on average: many more than a cluster has tasks.
+# and 200 MB. And how wide a range then is: several make a task, so that tasks are alike. Slices of time vary in what
+# they hold, so a task gets many.
 WHOLE_MAX = 1 << 19
-RANGE = 1 << 16
+RANGE = 1 << 15
+_SLICES = 8  # as many as hold the deliveries of one range, on average
 _WHOLE = -1  # in place of a range's number, where a source is not cut
 # What never came has no time: it stays apart, range by range, so that no slice gathers all of it.
 _SLICE = "coalesce(CAST(floor(arrived_us / slice_us) AS BIGINT), -1 - seqs)"
 _KNOWN = "seq, published_us, owed, wanted_us, settled_us, lasting_us, expired, arrived_us, via, held_us, first, again"
 
 
-def facts(trace: Trace) -> Relation:
+def facts(trace: Trace, is_read_once: bool = False) -> Relation:
     """Run, subscriber, source and seq, and
 
     published_us   when it was published; empty for a delivery that nobody ever wanted
@@ -47,13 +49,13 @@ def facts(trace: Trace) -> Relation:
     """
     cut = _cut_sources(trace)
     rows = _placed(trace, cut)
-    whole = _judged(rows)
     if cut is None:
-        return trace.engine.sql(whole)
+        return (trace.engine.sql if is_read_once else trace.engine.keep)(_judged(rows))
     rows = trace.engine.keep(f"SELECT * FROM {rows}")
     ranged = trace.engine.sql(f"SELECT * FROM {rows} WHERE seqs <> {_WHOLE}")
-    put_together = _judged(_put_together(trace, ranged, _slices(trace, cut)))
-    return trace.engine.sql(f"{_judged(rows)} WHERE seqs = {_WHOLE} UNION ALL {put_together}")
+    # Kept by themselves: tasks of one stage then do the same.
+    put_together = trace.engine.keep(_judged(_put_together(trace, ranged, _slices(trace, cut))))
+    return trace.engine.sql(f"{_judged(rows)} WHERE seqs = {_WHOLE} UNION ALL SELECT * FROM {put_together}")
 
 
 def _judged(rows: Relation) -> str:
@@ -127,20 +129,20 @@ def _other_ranges(trace: Trace, ranged: Relation) -> Relation:
 def _other_slices(trace: Trace, ranged: Relation, slices: Relation) -> Relation:
     """How many of a pair's events came in the slices of time before each."""
     return trace.engine.keep(f"""
-        SELECT {_PAIR}, times, coalesce(sum(firsts) OVER (PARTITION BY {_PAIR} ORDER BY times
+        SELECT {_PAIR}, seqs, coalesce(sum(firsts) OVER (PARTITION BY {_PAIR} ORDER BY seqs
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS came_before
         FROM (
-            SELECT {_PAIR}, {_SLICE} AS times, count_if(first) AS firsts
+            SELECT {_PAIR}, {_SLICE} AS seqs, count_if(first) AS firsts
             FROM {ranged} JOIN {slices} USING (run) GROUP BY {_PAIR}, {_SLICE}
         ) AS counted""")
 
 
 def _put_together(trace: Trace, ranged: Relation, slices: Relation) -> Relation:
     """Rows of ranges, placed among all of their pair."""
-    # Key: pair and range, mostly broadcast. Then pair and slice of time: the second shuffle, for the order of arrival.
     ranges, counts = _other_ranges(trace, ranged), _other_slices(trace, ranged, slices)
-    sliced = trace.engine.sql(f"""
-        SELECT /*+ REPARTITION({_PAIR}, times) */ * FROM (
+    # Key: pair and range, mostly broadcast, and pair and slice of time, the same.
+    carried = f"""
+        SELECT {broadcast_if_few(counts, "earlier")} sliced.*, came_before AS came_place FROM (
             SELECT {broadcast_if_few(ranges, "carried")} {_PAIR}, {_KNOWN}, number,
                 all_came AS came, arrived_us - began_us AS since_us,
                 placed_before + sent_place AS sent_place,
@@ -148,20 +150,20 @@ def _put_together(trace: Trace, ranged: Relation, slices: Relation) -> Relation:
                     AND coalesce(arrived_later < (arrived_us, number), false) AS overtaken,
                 behind OR arrived_us IS NOT NULL
                     AND coalesce(reached_later < (arrived_us - coalesce(held_us, 0), number), false) AS behind,
-                {_SLICE} AS times
+                {_SLICE} AS seqs
             FROM {ranged} AS ranged JOIN {ranges} AS carried USING ({_PAIR}, seqs)
             JOIN {slices} AS slices USING (run)
-        ) AS cut""")
-    return trace.engine.sql(f"""
-        SELECT {broadcast_if_few(counts, "carried")} sliced.*, came_before + sum(CAST(first AS BIGINT)) OVER (
-            PARTITION BY {_PAIR}, times ORDER BY arrived_us ASC NULLS LAST, number ASC NULLS LAST
-            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came_place
-        FROM {sliced} AS sliced JOIN {counts} AS carried USING ({_PAIR}, times)""")
+        ) AS sliced JOIN {counts} AS earlier USING ({_PAIR}, seqs)"""
+    # Key: pair and slice of time: the second shuffle, for the order of arrival.
+    return trace.engine.together(
+        f"SELECT {', '.join(PLACED.names)} FROM ({carried}) AS carried", (*_PAIR.split(", "), "seqs"), in_turn, PLACED
+    )
 
 
 def _slices(trace: Trace, cut: Relation) -> Relation:
-    """How long a slice of time is in each run, so that it holds the deliveries of a range on average."""
+    """How long a slice of time is in each run."""
+    rows = max(1, RANGE // _SLICES)
     return trace.engine.few(f"""
-        SELECT run, CAST(greatest(1, (max(time_us) - min(time_us)) / greatest(1, count(*) / {RANGE})) AS BIGINT)
+        SELECT run, CAST(greatest(1, (max(time_us) - min(time_us)) / greatest(1, count(*) / {rows})) AS BIGINT)
             AS slice_us
         FROM {trace.deliveries} SEMI JOIN {cut} USING (run, source) GROUP BY run""")

@@ -155,7 +155,7 @@ class Following:
             engine = start(engine_for(self.engine, footers), footers)
             with engine.explained():
                 try:
-                    engine.write(facts(Trace(engine, footers)), draft / "facts")
+                    engine.write(facts(Trace(engine, footers), is_read_once=True), draft / "facts")
                 finally:
                     engine.close()
             window.settle(draft / "facts")

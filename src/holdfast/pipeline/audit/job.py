@@ -135,7 +135,7 @@ def audited(
         progress("reading the runs")
         trace = Trace(engine, footers)
         progress("matching publications with subscriptions")
-        found = engine.keep(f"SELECT * FROM {facts(trace)}")
+        found = facts(trace)
         summed, messages = figures(found), message_seconds(trace)
         progress("adding up")
         runs = _summed_up(trace, found, summed, messages, asked)

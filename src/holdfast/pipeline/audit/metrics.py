@@ -47,7 +47,7 @@ def figures(facts: Relation) -> Relation:
     """One row per pair, subscriber, publisher and run, told apart by `scope`."""
     counts = {**COUNTED, **VIOLATIONS}
     # Key: the pair. Tasks add up before the shuffle, so a pair of any size is a few rows.
-    pairs = facts.engine.sql(f"""
+    pairs = facts.engine.keep(f"""
         SELECT run, subscriber, source, {", ".join(f"count_if({what}) AS {name}" for name, what in counts.items())},
             sum(ordered) AS ordered, count(ordered) AS placed, coalesce(sum(held_us), 0) AS held_total_us
         FROM {facts} GROUP BY run, subscriber, source""")

@@ -55,6 +55,18 @@ def placed(rows: pa.Table) -> pa.Table:
     return _with_places(rows, _kept(rows.combine_chunks()))
 
 
+def in_turn(rows: pa.Table) -> pa.Table:
+    """The same rows, now by slices of the time of arrival: `came_place` has what came before the slice, and goes on."""
+    rows = rows.combine_chunks()
+    group = _codes(rows)
+    order = np.lexsort((_numbers(rows, "number", _LAST), _numbers(rows, "arrived_us", _LAST), group))
+    group = group[order]
+    begins, sizes = _runs(group)
+    place = _numbers(rows, "came_place", 0).copy()
+    place[order] += _running(_flags(rows, "first")[order], begins, sizes)
+    return rows.set_column(PLACED.get_field_index("came_place"), "came_place", pa.array(place)).cast(PLACED)
+
+
 def _kept(rows: pa.Table) -> "_PairFacts":
     """What the wanted rows of an event know goes to its deliveries; of those that never came one row stays."""
     group, seq, came = _codes(rows), _numbers(rows, "seq", 0), pc.is_valid(rows["arrived_us"]).to_numpy()
@@ -103,8 +115,7 @@ def _with_places(laid_together: pa.Table, kept: _PairFacts) -> pa.Table:
         in_turn = np.lexsort((ranks, kept.seq, group))
         behind = np.empty_like(overtaken)
         behind[in_turn] = _passed(ranks[in_turn], kept.came[in_turn])
-    begins = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-    sizes = np.diff(np.append(begins, len(group)))
+    begins, sizes = _runs(group)
     came_place = np.empty_like(group)
     came_place[by_arrival] = _running(kept.first[by_arrival], begins, sizes)
     since = np.where(kept.came, arrived - np.repeat(np.minimum.reduceat(arrived, begins), sizes), 0)
@@ -138,6 +149,12 @@ def _ranks(order: Numbers) -> Numbers:
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     return ranks
+
+
+def _runs(group: Numbers) -> tuple[Numbers, Numbers]:
+    """Where each group begins, and how long it is, of rows by group."""
+    begins = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    return begins, np.diff(np.append(begins, len(group)))
 
 
 def _running(flags: Flags, begins: Numbers, sizes: Numbers) -> Numbers:

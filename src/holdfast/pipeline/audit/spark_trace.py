@@ -7,15 +7,18 @@ from pyspark.sql import types as T
 
 from holdfast.books import format2
 from holdfast.books.trace import SCHEMAS
+from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine
+from holdfast.pipeline.audit.pair_order import LAID_TOGETHER, placed
 from holdfast.pipeline.audit.publications import KEYS, PublicationSource
 from holdfast.pipeline.audit.trace_footers import RunFooters, damaged
 from holdfast.pipeline.audit.trace_tables import attributes_of
-from holdfast.pipeline.engine import Relation
+from holdfast.pipeline.engine import FEW_ROWS, Relation
 from holdfast.pipeline.match.compile import compile_subscriptions
 from holdfast.pipeline.match.subscriptions_table import InvalidSubscriptionsError
 from holdfast.pipeline.match.tasks import RowSink, Task
 from holdfast.pipeline.spark_engine import SparkEngine
 from holdfast.pipeline.spark_path import spark_path
+from holdfast.pipeline.warm_workers import warm_workers
 
 _IN_SPARK: dict[pa.DataType, T.DataType] = {
     pa.string(): T.StringType(),
@@ -59,13 +62,17 @@ _SHORT_ROWS = 20_000
 class SparkTraceEngine(SparkEngine):
     """With settings of its own in the session, until it is closed."""
 
-    def __init__(self, spark: SparkSession, rows: int) -> None:
-        super().__init__(spark)
+    def __init__(self, spark: SparkSession, rows: int, few_rows: int = FEW_ROWS) -> None:
+        self._reader = EmbeddedTraceEngine()
+        super().__init__(spark, self._reader, few_rows)
+        self._readable_rows = few_rows  # on the driver, of small tables
         partitions = min(_PARTITIONS_MAX, -(-rows // _PARTITION_ROWS))
         wanted = _BY_CASE | (_SHORT if rows < _SHORT_ROWS else {**_COALESCED, _STARTING: str(partitions)})
         self._before = {name: spark.conf.get(name, None) for name in wanted}
         for name, value in wanted.items():
             spark.conf.set(name, value)
+        if rows >= _SHORT_ROWS:
+            warm_workers(spark, _loaded)
 
     def close(self) -> None:
         super().close()
@@ -76,15 +83,24 @@ class SparkTraceEngine(SparkEngine):
                 self.spark.conf.set(name, known)
 
     def trace_table(self, run: RunFooters, name: str) -> Relation:
+        table = self._far_table(run, name)
+        if run.rows[name] > self._readable_rows:
+            return self.named(table)
+        self._readable_rows -= run.rows[name]
+        relation = self._adopted(self._reader.trace_table(run, name))
+        self._show(table, relation.name)  # tasks read the files, too
+        return relation
+
+    def _far_table(self, run: RunFooters, name: str) -> DataFrame:
         if run.about["format"] == format2.FORMAT and name in format2.UPGRADES:
-            return self.named(_plain(run, self._upgraded(run, name)))
+            return _plain(run, self._upgraded(run, name))
         table = self._table(run, name)
         if name in ("subscriptions", "deliveries"):
             part, place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
             table = table.select("*", part.alias("part"), place.alias("place"))
         elif name == "publications":
             table = table.select(*(each for each in table.columns if ":" not in each))
-        return self.named(_plain(run, table))
+        return _plain(run, table)
 
     def matches(self, run: RunFooters, subscriptions: Relation) -> Relation:
         try:
@@ -115,6 +131,17 @@ class SparkTraceEngine(SparkEngine):
             return rows.mapInArrow(format2.in_batches(upgrade), schema)
         # Key: node. As many rows a group as a run has seconds, a few dozen times.
         return rows.groupBy("node").applyInArrow(upgrade, schema)
+
+
+def _loaded() -> None:
+    """What tasks of an audit use, used once."""
+    from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba, in workers alone
+
+    matcher = Matcher()
+    matcher.add("one", "n = 1")
+    matcher.match_batch(pa.table({"n": [1]}))
+    row = {"run": "r", "subscriber": "s", "source": "p", "seqs": -1, "seq": 1, "arrived_us": 1, "number": 1}
+    placed(pa.Table.from_pylist([row], LAID_TOGETHER))
 
 
 def _plain(run: RunFooters, table: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """The tables of an audit as Delta Lake or Iceberg tables, or written by Spark anywhere; one commit for each table."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,13 +15,14 @@ _TEXTS = ("name", "driver", "version")
 
 
 def publish_tables(audit: Audit, found: Mapping[str, Shown], target: Target, mode: Mode) -> None:
-    spark = getattr(audit.trace.engine, "spark", None)
+    engine: Any = audit.trace.engine
+    spark = getattr(engine, "spark", None)
     if spark is not None and target.is_sparks(dict(spark.conf.getAll)):
         from holdfast.pipeline.tables.spark_tables import SparkTables  # noqa: PLC0415 - Spark's
 
         tables = SparkTables(spark, target, mode, [*LARGE, *SMALL])
         for name, relation in large_tables(audit).items():
-            tables.write(name, spark.table(relation.name))
+            tables.write(name, engine.frame(relation))
         for name, rows in small_tables(audit, found).items():
             tables.write(name, spark.createDataFrame(typed(rows)))
         return

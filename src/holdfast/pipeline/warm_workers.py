@@ -1,0 +1,35 @@
+"""Python workers that have loaded what tasks need before the first task is there.
+
+A worker is a fresh Python: importing Arrow and ours and loading compiled kernels takes it seconds, which the first task
+of each core would wait for. So a stage with a task for every core does that while the driver is still reading and
+planning; Spark hands the same workers to the stages that follow.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from threading import Thread
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from holdfast.pipeline.shipping import is_connected
+
+_warmed: set[str] = set()  # applications
+
+
+def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
+    """Have every core's worker call it, without waiting. A server of Spark Connect does not say how many there are."""
+    if is_connected(spark) or spark.sparkContext.applicationId in _warmed:
+        return
+    _warmed.add(spark.sparkContext.applicationId)
+
+    def loaded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load()
+        yield from batches
+
+    def run() -> None:
+        cores = spark.sparkContext.defaultParallelism
+        with suppress(Exception):  # the session may end meanwhile; a task that cannot load will say so itself
+            spark.range(0, cores, 1, cores).mapInArrow(loaded, "id long").collect()
+
+    Thread(target=run, daemon=True).start()
