@@ -101,7 +101,7 @@ class SparkEngine:
         rows = self._near.handed_on(Relation(self._near, name))
         if name in self._queries and rows.num_rows > _SENT_ROWS:
             return self._far(self._queries[name])
-        return self.spark.createDataFrame(rows)
+        return self.spark.createDataFrame(rows, from_arrow_schema(rows.schema))  # Connect guesses none of an empty one
 
     def frame(self, relation: Relation) -> DataFrame:
         return self._far(f"SELECT * FROM {relation}")
