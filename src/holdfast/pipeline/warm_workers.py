@@ -17,10 +17,13 @@ from holdfast.pipeline.shipping import is_connected
 _warmed: set[str] = set()  # applications
 
 
-def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
-    """Have every core's worker call it, without waiting. A server of Spark Connect does not say how many there are."""
+def warm_workers(spark: SparkSession, load: Callable[[], None]) -> Thread | None:
+    """Have every core's worker call it, once for an application and without waiting.
+
+    A server of Spark Connect does not say how many cores there are.
+    """
     if is_connected(spark) or spark.sparkContext.applicationId in _warmed:
-        return
+        return None
     _warmed.add(spark.sparkContext.applicationId)
 
     def loaded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -32,4 +35,6 @@ def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
         with suppress(Exception):  # the session may end meanwhile; a task that cannot load will say so itself
             spark.range(0, cores, 1, cores).mapInArrow(loaded, "id long").collect()
 
-    Thread(target=run, daemon=True).start()
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    return thread
