@@ -54,3 +54,15 @@ class PublicationSource:
         # Without a column a batch has no length: hence the nameless one that no condition can mention.
         events = chosen or {"": 0}
         return Block(pa.RecordBatch.from_arrays([batch.column(at) for at in events.values()], names=[*events]), carried)
+
+
+def use_once() -> None:
+    """Load what tasks of an audit need. Here, because workers of a cluster need not have what the driver has."""
+    from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba
+    from holdfast.pipeline.audit.pair_order import LAID_TOGETHER, placed  # noqa: PLC0415 - not for matching
+
+    matcher = Matcher()
+    matcher.add("one", "n = 1")
+    matcher.match_batch(pa.table({"n": [1]}))
+    row = {"run": "r", "subscriber": "s", "source": "p", "seqs": -1, "seq": 1, "arrived_us": 1, "number": 1}
+    placed(pa.Table.from_pylist([row], LAID_TOGETHER))

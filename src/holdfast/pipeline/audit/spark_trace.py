@@ -8,8 +8,7 @@ from pyspark.sql import types as T
 from holdfast.books import format2
 from holdfast.books.trace import SCHEMAS
 from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine
-from holdfast.pipeline.audit.pair_order import LAID_TOGETHER, placed
-from holdfast.pipeline.audit.publications import KEYS, PublicationSource
+from holdfast.pipeline.audit.publications import KEYS, PublicationSource, use_once
 from holdfast.pipeline.audit.trace_footers import RunFooters, damaged
 from holdfast.pipeline.audit.trace_tables import attributes_of
 from holdfast.pipeline.engine import FEW_ROWS, Relation
@@ -72,7 +71,7 @@ class SparkTraceEngine(SparkEngine):
         for name, value in wanted.items():
             spark.conf.set(name, value)
         if rows >= _SHORT_ROWS:
-            warm_workers(spark, _loaded)
+            warm_workers(spark, use_once)
 
     def close(self) -> None:
         super().close()
@@ -131,17 +130,6 @@ class SparkTraceEngine(SparkEngine):
             return rows.mapInArrow(format2.in_batches(upgrade), schema)
         # Key: node. As many rows a group as a run has seconds, a few dozen times.
         return rows.groupBy("node").applyInArrow(upgrade, schema)
-
-
-def _loaded() -> None:
-    """What tasks of an audit use, used once."""
-    from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba, in workers alone
-
-    matcher = Matcher()
-    matcher.add("one", "n = 1")
-    matcher.match_batch(pa.table({"n": [1]}))
-    row = {"run": "r", "subscriber": "s", "source": "p", "seqs": -1, "seq": 1, "arrived_us": 1, "number": 1}
-    placed(pa.Table.from_pylist([row], LAID_TOGETHER))
 
 
 def _plain(run: RunFooters, table: DataFrame) -> DataFrame:
