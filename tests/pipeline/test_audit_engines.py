@@ -66,6 +66,11 @@ def test_spark_finds_the_rows_of_the_embedded_engine(both: tuple[Audit, Audit]) 
     agree(*both, {"churn"})
 
 
+def test_the_plan_on_spark_has_what_tasks_did_and_what_the_driver_did(both: tuple[Audit, Audit]) -> None:
+    told = both[0].trace.engine.plan()
+    assert "MapInArrow" in told and "PARTITION BY" in told
+
+
 def test_files_are_the_same_and_of_the_same_types(both: tuple[Audit, Audit], tmp_path: Path) -> None:
     found = [written(audit, tmp_path / audit.trace.engine.name) for audit in both]
     assert len(found[0]) == 10

@@ -1,10 +1,12 @@
 """Few rows go on in the embedded engine on the driver; tasks have the others, and get the few when they need them."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.pipeline import spark_engine
+from holdfast.pipeline import spark_engine, warm_workers
 from holdfast.pipeline.embedded_engine import EmbeddedEngine
 from holdfast.pipeline.spark_engine import SparkEngine
 
@@ -36,3 +38,19 @@ def test_a_query_over_both_gets_the_few_rows_sent_or_asks_for_them_again(
     joined = engine.sql(f"SELECT id FROM {numbers} SEMI JOIN {doubled} USING (id)")
     assert doubled.columns == ("id",)
     assert sorted(joined.rows()) == [(each,) for each in range(0, 20, 2)]
+
+
+def test_workers_load_once_for_an_application_what_they_are_told(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_workers, "_warmed", set())
+
+    def load() -> None:
+        (tmp_path / str(os.getpid())).touch()
+
+    thread = warm_workers.warm_workers(spark, load)
+    assert thread is not None
+    thread.join()
+    loaded = {int(path.name) for path in tmp_path.iterdir()}
+    assert loaded and os.getpid() not in loaded
+    assert warm_workers.warm_workers(spark, load) is None
