@@ -1,8 +1,8 @@
 """Python workers that have loaded what tasks need before the first task is there.
 
-A worker is a fresh Python: importing Arrow and ours and loading compiled kernels takes it seconds, which the first task
-of each core would wait for. So a stage with a task for every core does that while the driver is still reading and
-planning; Spark hands the same workers to the stages that follow.
+A worker has what it was forked with (`worker_daemon`), and on a cluster nothing. Importing ours and loading compiled
+kernels takes seconds, which the first task of each core would wait for. So a stage with a task for every core does that
+while the driver is still reading and planning; Spark hands the same workers to the stages that follow.
 """
 
 from collections.abc import Callable, Iterable, Iterator
