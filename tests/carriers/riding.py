@@ -5,7 +5,9 @@ from collections import Counter
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.client import BusClient
+from holdfast.carriers.memory import MemoryCarrier
 from holdfast.language.lanes import Template
+from holdfast.model.errors import TransportError
 from holdfast.net.signing import UNSIGNED
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -26,6 +28,26 @@ def client(bus, name, guarantees=STRICT, lanes="", body="native", space="plant",
     return BusClient([HERE], name, settings, guarantees, space, Template(lanes, space), body, new, signing=signing)
 
 
+class Failing(MemoryCarrier):
+    """As often as `left` has items, a connection does not come about, or breaks before it is known what is wanted."""
+
+    def __init__(self, bus, left, refuses):
+        super().__init__(bus)
+        self._left, self._refuses = left, refuses
+
+    async def connect(self, passenger):
+        if self._refuses and self._left:
+            self._left.pop()
+            raise TransportError("nobody is there")
+        await super().connect(passenger)
+
+    async def subscribe(self, patterns):
+        if self._left:
+            self._left.pop()
+            self.break_off("the bus crashed")
+        await super().subscribe(patterns)
+
+
 async def taken(subscription, count, timeout_s=20.0):
     """The next so many deliveries."""
     found = []
@@ -43,4 +65,4 @@ def twice(deliveries):
     return [each for each, times in Counter((each.source, each.seq) for each in deliveries).items() if times > 1]
 
 
-__all__ = ["BEST_EFFORT", "RECOVERS", "STRICT", "client", "numbers", "taken", "twice"]
+__all__ = ["BEST_EFFORT", "RECOVERS", "STRICT", "Failing", "client", "numbers", "taken", "twice"]

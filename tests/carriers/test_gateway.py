@@ -6,16 +6,25 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.carriers import client as bus_clients
+from holdfast.carriers.carrier import BusMessage
+from holdfast.carriers.memory import MemoryBus
+from holdfast.gateway import gateway as gateways
 from holdfast.gateway.client import GatewayClient
 from holdfast.gateway.dialling import BusSpace, addresses_of
 from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.gateway.messages import EventToPublish
 from holdfast.net.address import parse_address
-from tests.carriers.riding import taken, twice
+from tests.carriers.riding import Failing, taken, twice
 from tests.carriers.servers import running
 
 HERE = (parse_address("tcp://127.0.0.1:0"),)
 HOW = {"space": "plant", "lanes": "plant.{site}", "recovery": "end-to-end", "order": "strict"}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr(gateways, "_SUBSCRIBE_S", 60.0)  # of a machine that has other things to do as well
 
 
 def gateway(folder: Path, address: str) -> Gateway:
@@ -24,8 +33,27 @@ def gateway(folder: Path, address: str) -> Gateway:
 
 
 async def logged(client: GatewayClient, count: int) -> list[int]:
-    stream = await client.ends("events", count - 1, 30)
+    stream = await client.ends("events", count - 1, 60)
     return [row.attributes["n"] async for rows in client.batches(stream, 0, stream.end) for row in rows.rows]
+
+
+@pytest.mark.parametrize("refuses", [True, False], ids=["refused", "broken"])
+@pytest.mark.parametrize("name", ["events", "others"])  # that is there, and that is made
+def test_a_stream_is_open_when_the_bus_knows_of_it_however_often_connecting_fails(name, refuses, tmp_path, monkeypatch):
+    bus, left = MemoryBus(), [1, 2, 3]
+    monkeypatch.setattr(bus_clients, "carrier_of", lambda address: lambda: Failing(bus, left, refuses))
+
+    async def story():
+        made = gateway(tmp_path / "log", "nats://127.0.0.1:1")
+        await made.start()
+        try:
+            await made.open_stream("n >= 0", name)
+            return any(each.wants(BusMessage(("plant", "north"), b"")) for each in bus.carriers)
+        finally:
+            await made.stop()
+
+    assert asyncio.run(story())
+    assert not left
 
 
 def test_a_log_has_every_event_once_though_the_server_is_killed(tmp_path):

@@ -25,7 +25,7 @@ from holdfast.protocol.recovery.control import (
     labels,
 )
 from holdfast.store.kept_events import KeptEvents, NotWrittenError
-from tests.carriers.riding import RECOVERS, STRICT, client, numbers, taken
+from tests.carriers.riding import RECOVERS, STRICT, Failing, client, numbers, taken
 from tests.carriers.test_stories import LANES, events, published
 
 PUB = address_of("pub")[1:]
@@ -270,6 +270,23 @@ def test_who_subscribes_after_a_publishers_death_does_not_get_its_past(tmp_path,
         return numbers(got), named
 
     assert asyncio.run(asyncio.wait_for(story(), 60)) == ([100, 101, 102, 103, 104], [])
+
+
+@pytest.mark.parametrize("refuses", [True, False], ids=["refused", "broken"])
+def test_a_keeper_hears_requests_again_however_often_connecting_fails(refuses, tmp_path):
+    async def story():
+        bus, left = MemoryBus(), []
+        own = client(bus, "keeper", RECOVERS)
+        keeper = Keeper(own, "TRUE", tmp_path / "kept.db", 10**8, "plant", lambda: Failing(bus, left, refuses))
+        await keeper.start()
+        left += [1, 2, 3]
+        bus.crash()
+        while left or not any(each.wants(BusMessage(("~plant", "at", "X"), b"")) for each in bus.carriers):
+            await asyncio.sleep(0.01)
+        await keeper.stop()
+        return bus.carriers
+
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == []  # nor is any of the others left open
 
 
 def test_a_keeper_survives_garbage(tmp_path):

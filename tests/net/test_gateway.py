@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.gateway import gateway as gateway_module
 from holdfast.gateway.client import GatewayClient, RefusedError, connect_gateway
 from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.gateway.messages import (
@@ -66,7 +67,8 @@ async def client_of(made: Gateway, **settings: Any) -> AsyncIterator[GatewayClie
 async def listening_to(made: Gateway, broker: BrokerNode) -> None:
     """Wait until the broker knows what the gateway's streams want."""
     await broker.connected_to(f"{made.name}.reads")
-    await made._subscribed.wait()
+    for each in made.streams.values():
+        await made.open_stream(each.condition, each.name)
 
 
 async def logged(client: GatewayClient, stream: StreamState, count: int) -> list[Any]:
@@ -272,7 +274,10 @@ async def test_a_reader_and_a_writer_outlive_a_restart_of_the_gateway(tmp_path: 
 
 
 @live
-async def test_a_gateway_without_a_broker_serves_its_log_and_says_what_is_missing(tmp_path: Path) -> None:
+async def test_a_gateway_without_a_broker_serves_its_log_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_module, "_SUBSCRIBE_S", 0.01)
     told: list[str] = []
     settings = GatewaySettings(
         tmp_path / "gw", (parse_address("tcp://127.0.0.1:1"),), (parse_address(ANYWHERE),), {"all": "n >= 0"}

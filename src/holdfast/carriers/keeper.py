@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from time import time_ns
 
+from holdfast.carriers.answered import answered
 from holdfast.carriers.bus_format import Control, control_payload, events_payload, read_untrusted
 from holdfast.carriers.carrier import BusCarrier, BusMessage
 from holdfast.carriers.client import BusClient
@@ -42,6 +43,26 @@ _LOOK_S = 0.2
 _TRY_AGAIN_S = 1.0  # when the disk refuses a write
 _ANSWER_EVENTS = 4_096  # of one request: who asks for more asks again
 _MESSAGE_BYTES = 48_000  # of one message of the bus
+_CONNECT_S = 10.0  # twice what our carriers allow themselves, as for a client
+_ANSWER_S = 60.0  # to a subscription: the longest of our carriers, one of 30 s for each of two answers
+_CLOSE_S = 2.0  # for a connection to be taken down
+
+
+class _Ears:
+    """Who rides on a connection that hears requests; one that is given up is not taken for the next."""
+
+    def __init__(self, hear: Callable[[BusMessage], None]) -> None:
+        self._hear = hear
+        self.down = asyncio.Event()
+
+    def on_message(self, message: BusMessage) -> Awaitable[None] | None:
+        self._hear(message)
+        return None
+
+    def on_dropped(self, messages: int) -> None: ...
+
+    def on_down(self, reason: str) -> None:
+        self.down.set()
 
 
 class Keeper:
@@ -63,8 +84,8 @@ class Keeper:
         self._all, self._at = (root, "all"), (root, "at")
         self._new_carrier = new_carrier
         self._deputy = Deputy()
+        self._ears = _Ears(self._on_message)
         self._carrier: BusCarrier | None = None
-        self._down = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.stored = self.answered = 0
 
@@ -88,8 +109,7 @@ class Keeper:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close(in_haste=True)
-        if self._carrier is not None:
-            await self._carrier.close()
+        await self._disconnect()
         self._store.close()
 
     @staticmethod
@@ -130,28 +150,36 @@ class Keeper:
     # Hearing -------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        self._down.clear()
-        carrier = self._new_carrier()
-        await carrier.connect(self)
+        ears, carrier = _Ears(self._on_message), self._new_carrier()
         requests = (Token("exact", self._at[0]), Token("exact", self._at[1]), ANY)
-        await carrier.subscribe([requests, exactly(self._all)])
-        self._carrier = carrier
+        try:
+            await answered(carrier.connect(ears), _CONNECT_S, "the bus")
+            await answered(carrier.subscribe([requests, exactly(self._all)]), _ANSWER_S, "the bus")
+        except BaseException:
+            await _close(carrier)
+            raise
+        self._ears, self._carrier = ears, carrier
 
     async def _stay_connected(self) -> None:
         backoff = Backoff(Random())
         while True:
-            await self._down.wait()
+            await self._ears.down.wait()  # of the last connection that came about
+            await self._disconnect()
             await asyncio.sleep(backoff.delay_s())
             with suppress(TransportError):
                 await self._connect()
                 backoff.reset()
 
-    def on_message(self, message: BusMessage) -> Awaitable[None] | None:
+    async def _disconnect(self) -> None:
+        carrier, self._carrier = self._carrier, None
+        if carrier is not None:
+            await _close(carrier)
+
+    def _on_message(self, message: BusMessage) -> None:
         with suppress(PeerError):  # of somebody who does not speak as we do
             found = read_untrusted(message.payload)
             if isinstance(found, Control):
                 self._hear(message.lane[-1], found.publication)
-        return None
 
     def _hear(self, address: str, publication: Publication) -> None:
         control, now_us = decode_untrusted(publication), self._now_us()
@@ -165,12 +193,6 @@ class Keeper:
             self._deputy.on_request(address, publication.source, control, now_us)
         elif isinstance(control, Greeting):
             self._deputy.on_greeting(address, publication.source, control.since_us)
-
-    def on_dropped(self, messages: int) -> None: ...
-
-    def on_down(self, reason: str) -> None:
-        self._carrier = None
-        self._down.set()
 
     # Answering -----------------------------------------------------------------------------------
 
@@ -198,6 +220,11 @@ class Keeper:
         labelled = labels(digest, (), source)
         said = Publication(source, CONTROL_SEQ, self._now_us(), None, labelled, encoded(digest))
         return BusMessage(self._all, control_payload(said))
+
+
+async def _close(carrier: BusCarrier) -> None:
+    with suppress(TransportError):  # it may be gone already
+        await answered(carrier.close(), _CLOSE_S, "the bus")
 
 
 def _payloads(asked: Unanswered, found: dict[int, Publication]) -> Iterable[bytes]:

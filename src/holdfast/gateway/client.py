@@ -144,7 +144,10 @@ class GatewayClient:
         return (await self._ask(ListStreams(), Streams)).streams
 
     async def open(self, condition: str, name: str = "") -> StreamState:
-        """The stream of a condition. If the gateway has none, it subscribes now, and the log begins now."""
+        """The stream of a condition. If the gateway has none, it subscribes now, and the log begins now.
+
+        What is published after this returns is for the stream. Where no broker answers, it returns after five seconds.
+        """
         return await self._ask(OpenStream(condition, name), StreamState)
 
     async def ends(self, name: str, beyond: int = -1, wait_s: float = 0.0) -> StreamState:

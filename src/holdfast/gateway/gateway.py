@@ -119,7 +119,7 @@ class Gateway:
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Listener] = []
         self._client: Client | None = None
-        self._subscribed = asyncio.Event()  # for the first time; from then on the client sees to it
+        self._connected = asyncio.Event()  # for the first time; from then on the client sees to it
         self._opening = asyncio.Lock()
 
     @property
@@ -218,9 +218,8 @@ class Gateway:
                 self._client = client
                 for stream in self.streams.values():
                     self._fill(stream)
-                with suppress(TransportError):
-                    await client.flush()
-                self._subscribed.set()
+                self._connected.set()
+                await self._confirm()
                 self._report(f"subscribed at {client.broker}")
 
     def _fill(self, stream: GatewayStream) -> None:
@@ -234,6 +233,17 @@ class Gateway:
         if not task.cancelled() and task.exception() is not None:
             self._report(f"stream {name}: no longer written, because of an internal error: {task.exception()!r}")
 
+    async def _confirm(self) -> None:
+        """Until the broker knows of every stream; what a broken connection left open, the next one is asked."""
+        await self._connected.wait()
+        client = self._client
+        assert client is not None
+        while unknown := [each for each in self.streams.values() if not each.is_known]:
+            with suppress(TransportError):
+                await client.flush()
+                for stream in unknown:
+                    stream.is_known = True
+
     async def _tidy(self) -> None:
         while True:
             with suppress(OSError, sqlite3.Error):  # those who write find out, and say so
@@ -245,8 +255,19 @@ class Gateway:
     # What connections ask for --------------------------------------------------------------------
 
     async def open_stream(self, condition: str, name: str) -> GatewayStream:
-        """The stream of a condition, made now if there is none; an InputError when it cannot be."""
+        """The stream of a condition, made now if there is none; an InputError when it cannot be.
+
+        Whatever is published from now on is for it, unless the broker does not answer for a few seconds.
+        """
         text = str(parse(condition))
+        opened = await self._opened(text, name)
+        if not opened.is_known:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SUBSCRIBE_S):
+                    await self._confirm()
+        return opened
+
+    async def _opened(self, text: str, name: str) -> GatewayStream:
         async with self._opening:
             known = self.streams.get(name) if name else self._with_condition(text)
             if known is not None:
@@ -260,11 +281,6 @@ class Gateway:
             made = await asyncio.to_thread(self._made, name or name_for(text), text)
             self.streams[made.name] = made
             self._fill(made)
-            with suppress(TransportError, TimeoutError):
-                async with asyncio.timeout(_SUBSCRIBE_S):
-                    await self._subscribed.wait()
-                    if self._client is not None:
-                        await self._client.flush()
         self._report(f"stream {made.name}: {made.condition}")
         return made
 

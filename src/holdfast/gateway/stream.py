@@ -51,6 +51,7 @@ class GatewayStream:
     def __init__(self, folder: Path, condition: str | None, retention: Retention, clock: Clock) -> None:
         """Open the stream in a folder, or make it; without a condition it has to be there."""
         self.name = folder.name
+        self.is_known = False  # to the broker, in this life of the gateway
         self.duplicates = 0
         self.oversized = 0
         self._clock = clock
