@@ -9,8 +9,11 @@ import pytest
 
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
-from holdfast.network.schema import Fault, Network
+from holdfast.network.schema import Fault, Network, SubscriptionSpec
+from holdfast.network.workload.listed import Scheduled
+from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName
+from holdfast.protocol.settings import ProtocolSettings
 from holdfast.sim.gossip_express import GossipExpress
 from holdfast.sim.gossip_state import INTERVAL_US
 from holdfast.sim.lanes import suits_gossip
@@ -105,6 +108,33 @@ def test_a_lane_that_waits_a_little_longer_is_found_out() -> None:
     assert isinstance(lane, GossipExpress)
     lane.settings[INTERVAL_US] += 100
     assert simulation.run() != expected
+
+
+def test_conditions_that_share_a_tag_are_left_to_machines(tmp_path: Path) -> None:
+    """Brokers number neither of them, so that nothing is recovered."""
+    conditions = "x = 14847", "x = 24838"
+    assert tag_of(conditions[0]) == tag_of(conditions[1])
+    published = tuple([Scheduled(SECOND, {"x": number}, 50_000) for number in (14_847, 24_838)])
+    network = line(1, 50_000, 2 * SECOND, loss_ratio=0.3)
+    publisher, subscriber = network.clients
+    wanted = tuple([SubscriptionSpec(condition, condition) for condition in conditions])
+    clients = replace(publisher, schedule=published), replace(subscriber, subscriptions=wanted)
+    network = with_gossip(replace(network, clients=clients), style="subscriber-pull")
+    (outcome, deliveries), (expected, expected_deliveries) = both_ways(network, tmp_path)
+    assert (outcome, deliveries) == (expected, expected_deliveries)
+    assert outcome.delivered > 0
+    assert "gossip" not in outcome.recovered
+
+
+def test_where_leases_may_run_out_machines_carry_all() -> None:
+    """Heartbeats that are held up for longer than a lease: neighbours forget each other's conditions for a while."""
+    held_up = line(2, 50_000, 4 * SECOND, delay_us=SECOND, jitter_us=SECOND, reorder_ratio=0.5)
+    held_up = with_gossip(
+        replace(held_up, protocol=ProtocolSettings(heartbeat_us=SECOND, lease_us=SECOND + SECOND // 5))
+    )
+    assert Simulation(held_up, 3).run().incidents["lease_expired"] > 0
+    assert suits_gossip(replace(held_up, protocol=ProtocolSettings(heartbeat_us=SECOND, lease_us=9 * SECOND)))
+    assert not suits_gossip(replace(held_up, protocol=ProtocolSettings(heartbeat_us=SECOND, lease_us=8 * SECOND)))
 
 
 def test_what_the_lane_knows_nothing_of_does_not_take_it() -> None:

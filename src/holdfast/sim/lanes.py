@@ -10,8 +10,10 @@ from holdfast.books.ledger import Ledger
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.sim.carrier import Carrier, Perform
+from holdfast.sim.links import REORDERED_MAX
 from holdfast.sim.topology import Topology
 from holdfast.sim.turns import Turns
 
@@ -46,7 +48,7 @@ def lane_for(
         from holdfast.sim.numbered_express import NumberedExpress  # noqa: PLC0415
 
         return NumberedExpress(network.reliability.hops.nack, network.lossy_control, turns, *parts)
-    if suits_gossip(network):
+    if suits_gossip(network) and _tags_differ(network, book):
         from holdfast.sim.gossip_express import GossipExpress  # noqa: PLC0415
 
         assert network.reliability.gossip is not None
@@ -100,6 +102,7 @@ def suits_gossip(network: Network) -> bool:
         and network.reliability.hops.hops == "basic"
         and _carries(network)
         and _lasts(network)
+        and _leases_last(network)
         and not network.faults
         and not (network.lossy_control and any(link.loss_ratio for link in network.links))
         and all(not each.from_us and each.until_us is None for c in network.clients for each in c.subscriptions)
@@ -111,6 +114,24 @@ def suits_gossip(network: Network) -> bool:
         and brokers * own <= gossip.streams_max
         and brokers * brokers * own + brokers * classes + brokers * gossip.buffer <= _CELLS_MAX
     )
+
+
+def _tags_differ(network: Network, book: ConditionBook) -> bool:
+    """Whether no two conditions share the tag of 32 bits that brokers know them by: those are not numbered."""
+    texts = {each.condition for client in network.clients for each in client.subscriptions}
+    conditions = {str(book.subscription(text)) for text in texts}
+    return len({tag_of(each) for each in conditions}) == len(conditions)
+
+
+def _leases_last(network: Network) -> bool:
+    """Whether no broker is silent for so long that its neighbours forget what it wants, whatever is drawn.
+
+    Heartbeats leave at even intervals, but one may take the longest way possible and the one before it the shortest.
+    """
+    spread_us = (
+        2 * each.jitter_us + (REORDERED_MAX * each.delay_us if each.reorder_ratio else 0) for each in network.links
+    )
+    return network.protocol.heartbeat_us + max(spread_us, default=0) < network.protocol.lease_us
 
 
 def _longest_way(neighbours: Mapping[str, Iterable[str]]) -> int:
