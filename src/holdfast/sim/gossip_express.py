@@ -129,7 +129,7 @@ class GossipExpress(Express):
         events = run.arrays.events
         for time_us, edge, event, _ in run.take("again", at.CAME_AGAIN).tolist():
             source = self._picture.names[events[event, at.SOURCE]]
-            self._perform(self._picture.ends[edge][1], [Incident("duplicate", source)], time_us)
+            self._perform(self._picture.ends[edge][1], [Incident("duplicate", source=source)], time_us)
         seen = run.take("arrived", shared.ARRIVED)
         seen = seen[np.argsort(seen[:, TIME_US], kind="stable")]
         owed, published_us = self._owed(), events[seen[:, EVENT], at.PUBLISHED_US]
