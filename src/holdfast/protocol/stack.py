@@ -3,7 +3,7 @@
 A broker at best effort is a bare `CoreBroker`, a client a bare `CoreClient`. Everything more is a layer around it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
@@ -17,7 +17,7 @@ from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.destinations import DestinationRouter
 from holdfast.protocol.duplicates import Seen
-from holdfast.protocol.gossip.classes import Classes
+from holdfast.protocol.gossip.classes import Classes, tag_of
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.gossip.layer import GossipLayer
 from holdfast.protocol.gossip.settings import GossipSettings
@@ -57,6 +57,11 @@ RECORD = 10  # publications that each one lists where order is kept: the record 
 def in_one_process() -> AbstractContextManager[None]:
     """All nodes are in this process meanwhile: what one of them writes, the others need not decode."""
     return shared_records()
+
+
+def are_told_apart(conditions: Collection[str]) -> bool:
+    """Whether brokers that gossip give each of these, in canonical text, a tag of its own."""
+    return len({tag_of(each) for each in conditions}) == len(conditions)
 
 
 def new_broker(

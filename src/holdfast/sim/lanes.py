@@ -10,8 +10,8 @@ from holdfast.books.ledger import Ledger
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.settings import BEST_EFFORT
+from holdfast.protocol.stack import are_told_apart
 from holdfast.sim.carrier import Carrier, Perform
 from holdfast.sim.links import REORDERED_MAX
 from holdfast.sim.topology import Topology
@@ -48,7 +48,7 @@ def lane_for(
         from holdfast.sim.numbered_express import NumberedExpress  # noqa: PLC0415
 
         return NumberedExpress(network.reliability.hops.nack, network.lossy_control, turns, *parts)
-    if suits_gossip(network) and _tags_differ(network, book):
+    if suits_gossip(network) and _have_own_tags(network, book):
         from holdfast.sim.gossip_express import GossipExpress  # noqa: PLC0415
 
         assert network.reliability.gossip is not None
@@ -116,11 +116,10 @@ def suits_gossip(network: Network) -> bool:
     )
 
 
-def _tags_differ(network: Network, book: ConditionBook) -> bool:
-    """Whether no two conditions share the tag of 32 bits that brokers know them by: those are not numbered."""
+def _have_own_tags(network: Network, book: ConditionBook) -> bool:
+    """Whether all conditions are numbered: two that share the tag by which brokers know them are not."""
     texts = {each.condition for client in network.clients for each in client.subscriptions}
-    conditions = {str(book.subscription(text)) for text in texts}
-    return len({tag_of(each) for each in conditions}) == len(conditions)
+    return are_told_apart({str(book.subscription(text)) for text in texts})
 
 
 def _leases_last(network: Network) -> bool:
