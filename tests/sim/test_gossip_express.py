@@ -76,6 +76,37 @@ def test_many_drawn_scenarios_end_the_same(seed: int, tmp_path: Path) -> None:
     test_drawn_scenarios_end_the_same(seed, tmp_path)
 
 
+def queueing(seed: int) -> Network:
+    """The same where messages wait for their line, and are dropped where too many do."""
+    dice, network = Random(f"{seed}/queueing"), gossiping(seed)
+    wide = {"bytes_per_s": dice.choice([20_000, 60_000, 1_250_000]), "queue_max": dice.choice([20, 10_000])}
+    return replace(network, links=tuple(replace(link, **wide) for link in network.links))
+
+
+@pytest.mark.parametrize("seed", tree_seeds(12))
+def test_drawn_scenarios_with_queues_before_links_end_the_same(seed: int) -> None:
+    network = queueing(seed)
+    assert isinstance(Simulation(network)._carrier, GossipExpress)
+    assert Simulation(network).run() == Simulation(network, express=False).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", tree_seeds(400)[12:])
+def test_many_drawn_scenarios_with_queues_before_links_end_the_same(seed: int) -> None:
+    test_drawn_scenarios_with_queues_before_links_end_the_same(seed)
+
+
+def test_where_heartbeats_wait_too_long_machines_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = with_gossip(line(3, 400, 5 * SECOND, bytes_per_s=20_000))
+    begun = []
+    build = Simulation._build
+    monkeypatch.setattr(Simulation, "_build", lambda self: (begun.append(self._carrier), build(self)))
+    outcome = Simulation(network).run()
+    assert [isinstance(each, GossipExpress) for each in begun] == [True, False]
+    assert outcome.incidents["lease_expired"] > 0
+    assert outcome == Simulation(network, express=False).run()
+
+
 def busy_tree(style: str, seconds: float) -> Network:
     """Equal delays: many things happen in the same microsecond, and who asked first comes first."""
     about = {"reliability.gossip": style, "reliability.gossip_transfer": "direct", "links.lossy_control": False}
@@ -146,6 +177,6 @@ def test_what_the_lane_knows_nothing_of_does_not_take_it() -> None:
     assert not suits_gossip(with_gossip(plain, streams_max=1))
     assert not suits_gossip(replace(plain, lossy_control=True))
     assert not suits_gossip(with_gossip(line(2, 50_000, SECOND, lifetime_us=SECOND)))
-    assert not suits_gossip(with_gossip(line(2, 50_000, SECOND, bytes_per_s=10_000)))
+    assert not suits_gossip(with_gossip(line(2, 50_000, SECOND, duplicate_ratio=0.1)))
     assert not suits_gossip(with_gossip(line(2, 50_000, SECOND, mtbf_us=SECOND, mttr_us=SECOND)))
     assert not suits_gossip(replace(plain, faults=(Fault(SECOND // 2, "crash", broker="b1"),)))

@@ -31,13 +31,15 @@ class GossipExpress(Express):
     def __init__(
         self,
         gossip: GossipSettings,
-        sizes: tuple[int, int],
+        sizes: tuple[int, int, int],
         turns: Turns,
         seed: int,
         hops_max: int,
         *parts: Any,
     ) -> None:
-        """`sizes`: conditions that there will be, and that the clients of one broker want, at most."""
+        """`sizes`: conditions that there will be, and that the clients of one broker want, at most; and how long what
+        machines say may wait for a link.
+        """
         super().__init__(seed, hops_max, *parts)
         self._gossip = gossip
         self.settings = settings_of(gossip, hops_max)

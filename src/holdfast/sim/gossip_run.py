@@ -25,6 +25,7 @@ from holdfast.protocol.node import Gossips
 from holdfast.sim import gossip_state as at
 from holdfast.sim import numbered_state as shared
 from holdfast.sim.gossip_flights import DICE, FULL, run_until
+from holdfast.sim.links import LINE_SIZE, SimLink
 from holdfast.sim.network_snapshot import Picture
 from holdfast.sim.numbered_run import Entry, SharedDice, longer
 from holdfast.sim.turns import Turns
@@ -87,9 +88,10 @@ class GossipRun:
         machines: Sequence[Gossips],
         classes: int,
         own_max: int,
+        wait_max_us: int,
     ) -> None:
         """`machines` are those of the brokers, in the order of the picture. There are `classes` at most, of which the
-        clients of one broker want `own_max`.
+        clients of one broker want `own_max`. What machines say may wait for a link as long as `wait_max_us`.
         """
         self._picture = picture
         self._settings = settings
@@ -99,7 +101,8 @@ class GossipRun:
         between = [(edge, a, b) for edge, a, b in ends if a.kind == b.kind == "broker"]
         links = self._links_of([(edge, picture.node(a.name), picture.node(b.name)) for edge, a, b in between])
         begun = [each.begin_elsewhere() for each in machines]
-        self._dice = SharedDice([a.channels[b.name].link for _, a, b in between], [each.draw for each in begun])
+        channels = [a.channels[b.name].link for _, a, b in between]
+        self._dice = SharedDice(channels, [each.draw for each in begun])
         numbers = {(row[shared.SENDER], row[shared.RECEIVER]): n for n, row in enumerate(links.tolist())}
         names = {host.name: number for number, host in enumerate(picture.in_order)}
         outwards = [[numbers[broker, names[to]] for to in each.brokers] for broker, each in enumerate(begun)]
@@ -121,6 +124,7 @@ class GossipRun:
         self.arrays = at.Gossiping(
             settings=self._settings,
             links=links,
+            lines=_lines_of(channels, wait_max_us),
             brokers=rows,
             dice=self._dice.rows,
             drawn=self._dice.drawn,
@@ -299,6 +303,14 @@ class GossipRun:
         rows: NDArray[np.int64] = getattr(self.arrays, name)[: self.arrays.state[count]].copy()
         self.arrays.state[count] = 0
         return rows
+
+
+def _lines_of(links: list[SimLink], wait_max_us: int) -> NDArray[np.int64]:
+    """What waits for each link: machines send on it, too."""
+    lines = np.zeros((len(links), LINE_SIZE), np.int64)
+    for link, line in zip(links, lines, strict=True):
+        link.share_line(line.data, wait_max_us)
+    return lines
 
 
 def _nothing_yet(counts: tuple[int, int, int, int, int], gossip: GossipSettings) -> dict[str, Any]:

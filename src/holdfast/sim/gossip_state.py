@@ -79,6 +79,7 @@ class Gossiping(NamedTuple):
     state: NDArray[np.int64]
     heap: NDArray[np.int64]
     links: NDArray[np.int64]  # as in numbered_state
+    lines: NDArray[np.int64]  # of links, as in sim/links.py: what waits for them, and what they can do
     brokers: NDArray[np.int64]
     classes: NDArray[np.int64]  # broker * classes + class
     order: NDArray[np.int64]  # broker: classes as they appeared

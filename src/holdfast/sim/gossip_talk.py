@@ -9,6 +9,7 @@ from holdfast.sim import gossip_state as at
 from holdfast.sim.flights import PUBLISH, arrival_us
 from holdfast.sim.gossip_held import njit
 from holdfast.sim.gossip_memory import bytes_of_head, event_with, has
+from holdfast.sim.links import BYTES_PER_S, FREE_US, QUEUE_MAX
 from holdfast.sim.numbered_links import bytes_of_count, control_arrival_us, push
 from holdfast.sim.numbered_state import (
     DICE_BLOCK,
@@ -42,6 +43,20 @@ def draw(broker, run):
 
 
 @njit(forceinline=True)
+def _leaves_us(now_us, link, size, run):
+    """When the last byte has left, as `SimLink` has it; NONE when too many messages wait already."""
+    line = run.lines[link]
+    if not line[BYTES_PER_S]:
+        return now_us
+    sending_us = max(1, size * 1_000_000 // line[BYTES_PER_S])
+    waiting_us = max(0, line[FREE_US] - now_us)
+    if waiting_us > sending_us * line[QUEUE_MAX]:
+        return NONE
+    line[FREE_US] = now_us + waiting_us + sending_us
+    return line[FREE_US]
+
+
+@njit(forceinline=True)
 def send_event(now_us, link, event, hops, run):
     """An event that has passed so many brokers, with its stamp and its way where the style has them."""
     events, links, counts, settings = run.events, run.links, run.counts, run.settings
@@ -53,12 +68,14 @@ def send_event(now_us, link, event, hops, run):
     counts[node, PUBLISH, SENT] += 1
     counts[node, PUBLISH, SENT_BYTES] += size
     run.link_bytes[link, at.OF_EVENTS] += size
-    arrives_us = arrival_us(now_us, np.uint64(events[event, at.KEY]), edge, run.keys[edge], run.odds)
+    leaves_us = arrives_us = _leaves_us(now_us, link, size, run)
+    if leaves_us >= 0:
+        arrives_us = arrival_us(now_us, np.uint64(events[event, at.KEY]), edge, run.keys[edge], run.odds)
     if arrives_us < 0:
         counts[node, PUBLISH, LOST_COUNT] += 1
         return
     run.state[FLYING] += 1
-    push(arrives_us, at.EVENT_ON_LINK, link, event, hops, 0, run)
+    push(arrives_us + leaves_us - now_us, at.EVENT_ON_LINK, link, event, hops, 0, run)
 
 
 @njit
@@ -68,7 +85,9 @@ def _send(now_us, link, row, size, what, run):
     counts[node, row, SENT] += 1
     counts[node, row, SENT_BYTES] += size
     run.link_bytes[link, at.OF_RECOVERY] += size
-    arrives_us = control_arrival_us(now_us, link, run.links[link, EDGE], 1, run)
+    arrives_us = _leaves_us(now_us, link, size, run)
+    if arrives_us >= 0:
+        arrives_us = control_arrival_us(arrives_us, link, run.links[link, EDGE], 1, run)
     if arrives_us < 0:
         counts[node, row, LOST_COUNT] += 1
     else:

@@ -48,11 +48,14 @@ def lane_for(
         from holdfast.sim.numbered_express import NumberedExpress  # noqa: PLC0415
 
         return NumberedExpress(network.reliability.hops.nack, network.lossy_control, turns, *parts)
-    if suits_gossip(network) and _have_own_tags(network, book):
+    may_begin_again = trace is None or not _is_narrow(network)
+    if suits_gossip(network) and may_begin_again and _have_own_tags(network, book):
         from holdfast.sim.gossip_express import GossipExpress  # noqa: PLC0415
 
         assert network.reliability.gossip is not None
-        return GossipExpress(network.reliability.gossip, _class_sizes(network), turns, *parts)
+        times = network.protocol
+        wait_max_us = (times.lease_us - times.heartbeat_us) // 2  # or a lease may end, with the conditions behind it
+        return GossipExpress(network.reliability.gossip, (*_class_sizes(network), wait_max_us), turns, *parts)
     return Carrier()
 
 
@@ -62,21 +65,27 @@ def suits(network: Network) -> bool:
         network.reliability.hops.hops == "basic"
         and network.reliability.gossip is None
         and _carries(network)
+        and not _is_narrow(network)
         and not any(fault.kind == "hang" for fault in network.faults)
     )
 
 
 def _carries(network: Network) -> bool:
-    """What any lane needs: tables and dice alone say where an event goes, and how long it takes over a link."""
+    """What any lane needs: tables and dice alone say where an event goes, and what links do to it."""
     conditions = {each.condition for client in network.clients for each in client.subscriptions}
     return (
         network.routing != "destinations"
         and network.reliability.guarantees == BEST_EFFORT
         and network.replication is None
         and not any(broker.service_us for broker in network.brokers)
-        and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
+        and not any(link.burst or link.duplicate_ratio for link in network.links)
         and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
     )
+
+
+def _is_narrow(network: Network) -> bool:
+    """Whether a message may wait for those before it."""
+    return any(link.bytes_per_s for link in network.links)
 
 
 def suits_numbered(network: Network) -> bool:
@@ -85,6 +94,7 @@ def suits_numbered(network: Network) -> bool:
         network.reliability.hops.hops == "nack"
         and network.reliability.gossip is None
         and _carries(network)
+        and not _is_narrow(network)
         and _lasts(network)
         and all(fault.kind in _CHANGES for fault in network.faults)
         and 2 * len(network.links) * network.reliability.hops.nack.ring <= _RINGS_MAX

@@ -15,6 +15,13 @@ from holdfast.network.settings import CarrierSettings
 from holdfast.sim.keyed_dice import BELOW_FRACTION, GOLDEN, MIX_1, MIX_2, UNIT, WORD, KeyedDice, key_of, mix
 
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
+FREE_US, BYTES_PER_S, QUEUE_MAX = range(3)  # of a line: when it has sent everything that waits; what it can do
+LINE_SIZE = 3
+_WIDE = [0] * LINE_SIZE  # the line of all links without a capacity
+
+
+class LineFull(Exception):
+    """A message of a machine is late or dropped, on a line that compiled code shares and cannot say that of."""
 
 
 def _no_dice() -> float:
@@ -35,13 +42,14 @@ def ways_of(carrier: CarrierSettings | None, broker: str, client: str) -> tuple[
 class SimLink:
     __slots__ = (
         "_bad",
-        "_free_us",
         "_is_forgetful",
         "_jitter_us",
+        "_line",
         "_lost_below",
         "_plain",
         "_random",
         "_reorder_below",
+        "_wait_max_us",
         "delay_us",
         "is_sure",
         "key",
@@ -55,7 +63,9 @@ class SimLink:
         name = f"{seed}/{sender}->{receiver}/link"
         self.key = key_of(name)
         self._bad = False  # in a burst of losses
-        self._free_us = 0  # when the line has sent everything that waits
+        has_capacity = spec.bytes_per_s is not None or spec.message_us
+        self._line: list[int] | memoryview = [0, spec.bytes_per_s or 0, spec.queue_max] if has_capacity else _WIDE
+        self._wait_max_us: int | None = None  # what machines send may wait so long, or the line is full
         forgetful = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio and not spec.message_us
         self._is_forgetful = forgetful  # an event arrives once or never, whatever was sent before
         self._plain = plain = forgetful and not spec.reorder_ratio and not spec.jitter_us  # and always takes as long
@@ -71,8 +81,17 @@ class SimLink:
         before, self._random = self._random, draw
         return before
 
+    def share_line(self, line: memoryview, wait_max_us: int) -> None:
+        """From now on, keep there what waits: compiled code sends on this line, too, and machines only what has to
+        arrive and may wait so long.
+        """
+        for column, value in enumerate(self._line):
+            line[column] = value
+        self._line, self._wait_max_us = line, wait_max_us
+
     def heal(self) -> None:
         """From now on nothing is lost, doubled or overtaken; the delay stays."""
+        self._line[BYTES_PER_S] = 0
         self.up = self._is_forgetful = self._plain = self.is_sure = True
         self._lost_below = self._reorder_below = 0.0
         self._jitter_us = 0
@@ -123,16 +142,19 @@ class SimLink:
 
     def _departure_us(self, size: int, now_us: int) -> int | None:
         """When the last byte has left; None when too many messages wait already."""
-        rate, sending_us = self.spec.bytes_per_s, self.spec.message_us
-        if rate is not None:
-            sending_us = max(1, size * 1_000_000 // rate)
+        line, sending_us = self._line, self.spec.message_us
+        if line[BYTES_PER_S]:
+            sending_us = max(1, size * 1_000_000 // line[BYTES_PER_S])
         elif not sending_us:
             return now_us
-        waiting_us = max(0, self._free_us - now_us)
-        if waiting_us > sending_us * self.spec.queue_max:
+        waiting_us = max(0, line[FREE_US] - now_us)
+        is_dropped = waiting_us > sending_us * line[QUEUE_MAX]
+        if self._wait_max_us is not None and (is_dropped or waiting_us > self._wait_max_us):
+            raise LineFull
+        if is_dropped:
             return None
-        self._free_us = now_us + waiting_us + sending_us
-        return self._free_us
+        line[FREE_US] = leaves_us = now_us + waiting_us + sending_us
+        return leaves_us
 
     def _loses(self, draw: Callable[[], float]) -> bool:
         burst = self.spec.burst

@@ -60,7 +60,7 @@ from holdfast.sim.heartbeats import WAKE, Heartbeats
 from holdfast.sim.host import Host, Parcel, all_settled
 from holdfast.sim.lane_index import for_bus
 from holdfast.sim.lanes import lane_for
-from holdfast.sim.links import ways_of
+from holdfast.sim.links import LineFull, ways_of
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.run_books import RunBooks
 from holdfast.sim.sending import Sending
@@ -144,7 +144,10 @@ class Simulation:
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
         with rare_collections(), in_one_process():
-            self._run(progress)
+            try:
+                self._run(progress)
+            except LineFull:  # machines can go on where a lane cannot: from the beginning
+                return Simulation(self.network, self.seed, express=False).run(progress)
             return self._finish()
 
     def _run(self, progress: Callable[[int], None] | None) -> None:
