@@ -53,8 +53,7 @@ def lane_for(
         from holdfast.sim.gossip_express import GossipExpress  # noqa: PLC0415
 
         assert network.reliability.gossip is not None
-        times = network.protocol
-        wait_max_us = (times.lease_us - times.heartbeat_us) // 2  # or a lease may end, with the conditions behind it
+        wait_max_us = _slack_us(network) // 2  # half, because what is sent before takes its time, too
         return GossipExpress(network.reliability.gossip, (*_class_sizes(network), wait_max_us), turns, *parts)
     return Carrier()
 
@@ -112,7 +111,7 @@ def suits_gossip(network: Network) -> bool:
         and network.reliability.hops.hops == "basic"
         and _carries(network)
         and _lasts(network)
-        and _leases_last(network)
+        and _slack_us(network) > 0
         and not network.faults
         and not (network.lossy_control and any(link.loss_ratio for link in network.links))
         and all(not each.from_us and each.until_us is None for c in network.clients for each in c.subscriptions)
@@ -132,15 +131,15 @@ def _have_own_tags(network: Network, book: ConditionBook) -> bool:
     return are_told_apart({str(book.subscription(text)) for text in texts})
 
 
-def _leases_last(network: Network) -> bool:
-    """Whether no broker is silent for so long that its neighbours forget what it wants, whatever is drawn.
+def _slack_us(network: Network) -> int:
+    """How much longer than any broker's silence a lease is, whatever is drawn: else neighbours forget what it wants.
 
     Heartbeats leave at even intervals, but one may take the longest way possible and the one before it the shortest.
     """
     spread_us = (
         2 * each.jitter_us + (REORDERED_MAX * each.delay_us if each.reorder_ratio else 0) for each in network.links
     )
-    return network.protocol.heartbeat_us + max(spread_us, default=0) < network.protocol.lease_us
+    return network.protocol.lease_us - network.protocol.heartbeat_us - max(spread_us, default=0)
 
 
 def _longest_way(neighbours: Mapping[str, Iterable[str]]) -> int:
