@@ -11,7 +11,7 @@ from holdfast.model.large_map import LargeMap
 from holdfast.model.messages import Delta, Publication, Publish, Snapshot, TableRefused
 from holdfast.protocol import conditions, cover, tree
 from holdfast.protocol.broker import CoreBroker
-from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.conditions import ConditionBook, Cost
 from holdfast.protocol.effects import Effect, Incident, LinkDown, LinkUp, Multicast, Received, Send, Wake
 from holdfast.protocol.intake import SLICE_WORK
 from holdfast.protocol.interests import Interests
@@ -31,11 +31,10 @@ class CountingBook(ConditionBook):
 
     tests = 0
 
-    def subscription(self, text: str) -> Subscription:
-        known = text in self._parsed
-        found = super().subscription(text)
-        self.tests += 0 if known else sum(1 + len(each) for each in found.filters)
-        return found
+    def _parse(self, text: str) -> tuple[Subscription, Cost]:
+        parsed, cost = super()._parse(text)
+        self.tests += sum(1 + len(each) for each in parsed.filters)
+        return parsed, cost
 
 
 class CharactersBook(ConditionBook):
@@ -43,9 +42,9 @@ class CharactersBook(ConditionBook):
 
     characters = 0
 
-    def subscription(self, text: str) -> Subscription:
-        self.characters += 0 if text in self._parsed else len(text)
-        return super().subscription(text)
+    def _parse(self, text: str) -> tuple[Subscription, Cost]:
+        self.characters += len(text)
+        return super()._parse(text)
 
 
 def broker(book: ConditionBook, **settings: int) -> CoreBroker:

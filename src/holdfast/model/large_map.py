@@ -37,6 +37,7 @@ class LargeMap(MutableMapping[K, V]):
         self._turn = 0  # the part that was popped last
 
     def _part(self, key: K) -> dict[K, V]:
+        """Where it is; what is looked up most often sees for itself whether there are parts."""
         return self._parts[self._number(key) % _PARTS] if self._parts else self._whole
 
     def _deal_out(self) -> None:
@@ -47,7 +48,7 @@ class LargeMap(MutableMapping[K, V]):
         self._whole = {}
 
     def __getitem__(self, key: K) -> V:
-        return self._part(key)[key]
+        return self._part(key)[key] if self._parts else self._whole[key]
 
     def __setitem__(self, key: K, value: V) -> None:
         if not self._parts:
@@ -69,7 +70,7 @@ class LargeMap(MutableMapping[K, V]):
     @overload
     def get(self, key: K, default: V | T, /) -> V | T: ...
     def get(self, key: K, default: Any = None, /) -> Any:
-        return self._part(key).get(key, default)
+        return self._part(key).get(key, default) if self._parts else self._whole.get(key, default)
 
     def setdefault(self, key: K, default: Any = None, /) -> Any:
         found = self._part(key).get(key, _NOTHING)
@@ -119,7 +120,7 @@ class LargeMap(MutableMapping[K, V]):
             yield from self.pop_part()
 
     def __contains__(self, key: Any) -> bool:
-        return key in self._part(key)
+        return key in (self._part(key) if self._parts else self._whole)
 
     def __len__(self) -> int:
         return self._count if self._parts else len(self._whole)

@@ -53,7 +53,7 @@ class EventIndex(Protocol[K]):
 
 class ConditionBook:
     def __init__(self) -> None:
-        self._parsed: LargeMap[str, Subscription] = LargeMap()
+        self._parsed: LargeMap[str, tuple[Subscription, Cost]] = LargeMap()
         self._parsed_bytes = 0
         self._costs: dict[Cost, Cost] = {}
         self._covers: dict[tuple[str, str], bool] = {}
@@ -61,30 +61,30 @@ class ConditionBook:
 
     def subscription(self, text: str) -> Subscription:
         """The parsed condition; a ConditionError for a text that is none."""
-        found = self._parsed.get(text)
-        if found is None:
-            found = parse_to_pass_on(text)
-            self._keep(text, found)
-        return found
+        return (self._parsed.get(text) or self._parse(text))[0]
 
     def cost(self, text: str) -> Cost:
         """What it costs to keep; a ConditionError for a text that is none."""
-        cost = _cost(text, self.subscription(text))
-        _evict(self._costs)
-        return self._costs.setdefault(cost, cost)  # most cost the same, and are then one object
+        return (self._parsed.get(text) or self._parse(text))[1]
 
     def untested(self, text: str) -> bool:
         """Whether there are tests in it that this node cannot make, and takes for passed."""
+        if "REGEXP_LIKE" not in text:
+            return False
         filters = self.subscription(text).filters
-        return "REGEXP_LIKE" in text and any(each.operand.untested for filter_ in filters for each in apart(filter_)[1])
+        return any(each.operand.untested for filter_ in filters for each in apart(filter_)[1])
 
-    def _keep(self, text: str, parsed: Subscription) -> None:
-        """By what it takes."""
-        self._parsed_bytes += _cost(text, parsed).bytes
+    def _parse(self, text: str) -> tuple[Subscription, Cost]:
+        """Parsed and kept, by what it takes."""
+        parsed = parse_to_pass_on(text)
+        cost = _cost(text, parsed)
+        _evict(self._costs)
+        cost = self._costs.setdefault(cost, cost)  # most cost the same, and are then one object
+        self._parsed_bytes += cost.bytes
         while self._parsed_bytes > _PARSED_BYTES_MAX and self._parsed:
-            for old, its in self._parsed.pop_part().items():
-                self._parsed_bytes -= _cost(old, its).bytes
-        self._parsed[text] = parsed
+            self._parsed_bytes -= sum(old.bytes for _, old in self._parsed.pop_part().values())
+        self._parsed[text] = parsed, cost
+        return parsed, cost
 
     def covers(self, wide: str, narrow: str) -> bool:
         pair = wide, narrow

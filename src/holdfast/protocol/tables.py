@@ -14,6 +14,7 @@ the same digests, so that nobody looks through a million conditions for those of
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import repeat
 
 from holdfast.model.large_map import LargeMap
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
@@ -21,6 +22,7 @@ from holdfast.model.messages import Delta, Snapshot, Table
 from holdfast.protocol.conditions import Cost
 
 _MODULUS = 2**64
+_FREE = Cost()
 _digests: dict[str, int] = {}
 _VERSIONS_MAX = 256  # whose digests are remembered: more changes than fit into the patience of half a heartbeat
 _HEAD_BYTES = 5  # of a text in a message
@@ -90,7 +92,8 @@ class SentTable:
             return []
         for each in dropped:
             del self.conditions[each]
-        self.conditions.update(dict.fromkeys(added))
+        for each in added:
+            self.conditions[each] = None
         if dropped:
             self.refused = False
         if len(added) + len(dropped) <= most and sum(map(bytes_of, (*added, *dropped))) <= CONDITIONS_BYTES_AIM:
@@ -209,11 +212,12 @@ class ReceivedTable:
     ) -> None:
         """Take over what `change_by` has found, with what each of the added ones costs."""
         gone = [self.conditions.pop(each) for each in dropped]
-        come = [Cost()] * len(added) if costs is None else list(costs)
-        self.conditions.update(zip(added, come, strict=True))
         filters, tests, size = self.cost
-        for sign, each in [*((1, each) for each in come), *((-1, each) for each in gone)]:
-            filters, tests, size = filters + sign * each.filters, tests + sign * each.tests, size + sign * each.bytes
+        for condition, cost in zip(added, repeat(_FREE) if costs is None else costs, strict=costs is not None):
+            self.conditions[condition] = cost
+            filters, tests, size = filters + cost.filters, tests + cost.tests, size + cost.bytes
+        for cost in gone:
+            filters, tests, size = filters - cost.filters, tests - cost.tests, size - cost.bytes
         self.cost = Cost(filters, tests, size)
         self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
         self.version = max(self.version, message.version)
