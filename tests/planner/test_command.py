@@ -106,6 +106,19 @@ def test_who_wants_what_nobody_publishes_is_told_so(file: str, capsys: pytest.Ca
     assert "nothing that is published matches" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("line", "tries"), [("", 30), ("link_tries = 2", 2)])
+def test_links_ask_as_often_as_the_file_says(
+    line: str, tries: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.toml"
+    path.write_text(f'{TEXT}\n[links]\nloss = 0.5\n[reliability]\nhops = "nack"\n{line}\n', encoding="utf-8")
+    assert run(str(path), "--json") == 0
+    [found] = [each for each in json.loads(capsys.readouterr().out)["losses"] if each["mechanism"] == "nack"]
+    link = 1 - 0.5 * 0.75**tries  # a request and its answer both arrive in a quarter of the tries
+    # desk wants 0.1 events a second over one link; over two links go 1/30 to desk and 1 to the other.
+    assert found["delivered"] == pytest.approx((3 * link + 31 * link**2) / 34)
+
+
 @pytest.mark.parametrize(("loss", "home"), [(1.0, "east"), (0.5, "west")])  # all is lost; no link on the way
 def test_gossip_where_there_is_nothing_to_gossip_about(
     tmp_path: Path, loss: float, home: str, capsys: pytest.CaptureFixture[str]
