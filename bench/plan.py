@@ -128,6 +128,7 @@ def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
         spark, {"": case, **{f"{name}=0.999": changed(case, f"{name}=0.999") for name in case.overlay.names}}
     )
     spark.stop()
+    whole_s, off = whole["seconds"], max(whole["largest_difference"], sweep["largest_difference"])
     return {
         "benchmark": "plan",
         "date": datetime.now(UTC).date().isoformat(),
@@ -139,7 +140,7 @@ def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
         "sweep": sweep,
         "aimed": of_the_aimed(),
         "target_s": TARGET_S,
-        "holds": whole["seconds"] <= TARGET_S and max(whole["largest_difference"], sweep["largest_difference"]) == 0,
+        "holds": whole_s <= TARGET_S and extrapolated_s(sizes) <= EXTRAPOLATED_TARGET_S and off == 0,
     }
 
 
@@ -178,7 +179,8 @@ def report(found: dict[str, Any]) -> str:
         lines.append(f"{name:<6} {what}: {each['rows']:,} rows in {each['seconds']:.1f} s, {rate}")
         lines.append(f"       largest difference from one process {each['largest_difference']:g}")
     lines.append(
-        f"target {found['target_s']} s for the large one, and no difference: {'yes' if found['holds'] else 'NO'}"
+        f"target {found['target_s']} s for the large one, {EXTRAPOLATED_TARGET_S // 60} min for the one that was not "
+        f"run, and no difference: {'yes' if found['holds'] else 'NO'}"
     )
     return "\n".join(lines)
 
@@ -206,9 +208,9 @@ reading the file and working out who wants what took {found["load_s"]:.0f} s mor
 
 {fill(_law(found), 120)}
 
-Target: at most {found["target_s"]} s for the largest, and the numbers of one process. The largest difference, over
-the subscribers of {COMPARED} brokers and two cases, is
-{max(large["largest_difference"], sweep["largest_difference"]):g} ({"holds" if found["holds"] else "does NOT hold"}).
+Targets: at most {found["target_s"]} s for the largest, {EXTRAPOLATED_TARGET_S // 60} min for the one that was not
+run, and the numbers of one process. The largest difference, over the subscribers of {COMPARED} brokers and two cases,
+is {max(large["largest_difference"], sweep["largest_difference"]):g} ({"holds" if found["holds"] else "does NOT hold"}).
 """
 
 

@@ -136,6 +136,7 @@ def report(found: dict[str, Any]) -> str:
             f"Spark local[2] {found['spark_runs_per_s']:>8.2f} runs/s with its tables, "
             f"{found['spark_simulating_runs_per_s']:.2f} while simulating",
             f"ratio          {found['ratio']:>8.2f}x   target at least {found['target']:.1f}x   {verdict}",
+            f"               {_of_two(found):>8.0%} of what two processes have",
             f"session        {found['spark_start_s']:>8.1f} s to start and warm up, not counted",
         ]
     )
@@ -162,8 +163,14 @@ run's numbers must be the same.
 
 The sweep has {found["ratio"]:.2f} times the rate of one process (target at least {found["target"]:.1f}, where two plain
 processes have it: {"holds" if found["holds"] else "does NOT hold"}); two plain processes have
-{found["two_processes_ratio"]:.2f}. Spark's start, {found["spark_start_s"]:.0f} s until it was warm, is not counted.
+{found["two_processes_ratio"]:.2f}, so the sweep has {_of_two(found):.0%} of what the machine gives to two. Spark's
+start, {found["spark_start_s"]:.0f} s until it was warm, is not counted.
 """
+
+
+def _of_two(found: dict[str, Any]) -> float:
+    """Of the rate of two plain processes: what is left of it when other work on the machine slows them, too."""
+    return float(found["ratio"] / found["two_processes_ratio"])
 
 
 if __name__ == "__main__":
