@@ -8,7 +8,8 @@ the neighbour's budget, is taken back whole.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.language.problems import ConditionError
 from holdfast.model.extras import how_to_install
@@ -26,7 +27,7 @@ _FREED_AT_ONCE = 64  # changes that waited; more are freed one by one: all that 
 _CHANGES_MAX = 4_096  # of one neighbour that wait; more are dropped, and sent again after a heartbeat: at 48 KiB 200 MB
 
 
-@dataclass
+@dataclass(slots=True)
 class _Change:
     """A change on its way in."""
 
@@ -39,8 +40,7 @@ class _Change:
     untested: bool = False  # some need a package that is missing here
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A part of a change that is ready; after a problem, what is to be taken back of it."""
 
     message: Delta | Snapshot
@@ -154,7 +154,7 @@ class Intake:
             self._shares.note(neighbour, heard.cost.filters, len(heard.conditions))
         step = Step(message, change.added[begun:], change.dropped, True)
         if change.untested:
-            return replace(step, problem="untested_condition", reason=f"add re2: {how_to_install('regex')}")
+            return step._replace(problem="untested_condition", reason=f"add re2: {how_to_install('regex')}")
         return step
 
     def _begin(self, change: _Change, heard: ReceivedTable) -> None:

@@ -177,12 +177,15 @@ class TreeRouter:
         if len(dropped) > self._slice:  # what comes until they are dropped is sent in vain at worst
             self._ceased.setdefault(neighbour, Ceased()).put(dropped)
             dropped, self.more_us = (), now_us
-        self._interests.drop(neighbour, dropped)
+        if dropped:
+            self._interests.drop(neighbour, dropped)
         more = any(map(self._concerns_events, added))
         effects = self._catch_up(neighbour) if more else []
         self._interests.add(neighbour, added)
         changed = [*dropped, *added]
-        effects += self._retell(changed, self._concerned_by(changed), now_us)
+        at_once = len(changed) == 1 and self.more_us is None and len(self._peers) <= self._slice
+        retell = self._retell_at_once if at_once else self._retell
+        effects += retell(changed, list(self._peers), now_us)
         if more and self._statements is not None:
             self._statements.on_wants_more(neighbour, self.told())
             for peer in self._peers.values():
@@ -205,10 +208,11 @@ class TreeRouter:
 
     def _concerns_events(self, condition: str) -> bool:
         """Whether it can match events of applications, and not only what recovering clients say to each other."""
-        return any(
-            not any(test.attribute.startswith(RESERVED) and test.op != "IS NULL" for test in filter_)
-            for filter_ in self._book.subscription(condition).filters
-        )
+        filters = self._book.subscription(condition).filters
+        if RESERVED not in condition:
+            return len(filters) > 0
+        of_recovery = (any(each.attribute.startswith(RESERVED) and each.op != "IS NULL" for each in f) for f in filters)
+        return not all(of_recovery)
 
     def _on_advertisements(self, neighbour: str, added: list[str], dropped: list[str], now_us: int) -> list[Effect]:
         for each in dropped:
@@ -240,15 +244,11 @@ class TreeRouter:
             self._peers[name].pending.update(dict.fromkeys(conditions))
         return self._look(now_us) if self.more_us is None else []
 
-    def _concerned_by(self, conditions: list[str]) -> list[str]:
-        """The brokers that are to be told something else. Of one condition, that is seen at once: mostly somebody else
-        wants it, too, and nobody has to be told.
-        """
-        if len(conditions) != 1 or self.more_us is not None or len(self._peers) > self._slice:
-            return list(self._peers)
-        (condition,) = conditions
-        peers = self._peers.items()
-        return [name for name, peer in peers if self._is_for(condition, name) != (condition in peer.cover)]
+    def _retell_at_once(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
+        """The same for one condition: mostly somebody else wants it, too, and nobody has to be told."""
+        (condition,), peers = conditions, self._peers
+        concerned = [each for each in neighbours if self._is_for(condition, each) != (condition in peers[each].cover)]
+        return [told for each in concerned for told in self._look_at(each, peers[each], conditions, now_us)]
 
     def _look(self, now_us: int) -> list[Effect]:
         left = self._slice
