@@ -28,6 +28,19 @@ def test_every_view_works_fits_and_is_accessible_and_a_killed_broker_heals(brows
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_a_page_says_that_its_run_has_ended_and_keeps_the_last_state(browser: str, tmp_path: Path) -> None:
+    network = tmp_path / "square.toml"
+    network.write_text(NETWORK)
+    with console_of(network, "--duration", "12") as url:
+        told = drive("ending.mjs", browser, url)
+    assert told["notice"].startswith("the run has ended after") and not told["faded"]
+    assert int(told["published"].split()[0]) > 0
+    assert told["planned"].startswith("the console does not answer")
+    assert all("Failed to load" in each or "NetworkError" in each for each in told["messages"])  # of that question
+
+
+@pytest.mark.slow
 def test_two_hundred_brokers_are_drawn_without_blocking_the_page_and_without_growing() -> None:
     with started([sys.executable, "-m", "tests.console.many_brokers", "200"]) as url:
         told = drive("many.mjs", "chromium", url)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,11 @@ async def running(acts: bool = True) -> AsyncIterator[tuple[Page, LiveRun]]:
         try:
             yield page, run
         finally:
-            reading.cancel()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             await console.stop()
+            with suppress(aiohttp.ClientError):  # of a page that came as the console went
+                await asyncio.wait_for(reading, 10)  # the stream ends with the console
             await run.stop()
 
 
@@ -128,6 +129,14 @@ async def test_a_link_is_broken_and_mended_and_nobody_acts_without_act() -> None
     async with running(acts=False) as (page, _):
         with pytest.raises(HoldfastError, match="--act"):
             await page.ask("act/kill", broker="hub")
+
+
+@live
+async def test_the_last_that_a_page_gets_is_that_the_run_has_ended_and_how_far_it_came() -> None:
+    async with running() as (page, _):
+        await until(lambda: page.entries.get("total", {}).get("published", 0) > 0)
+        published = page.entries["total"]["published"]
+    assert page.entries["ended"] == {} and page.entries["total"]["published"] >= published
 
 
 def test_console_may_stand_without_a_value() -> None:

@@ -153,6 +153,19 @@ async def test_changes_are_streamed_as_they_happen() -> None:
 
 
 @live
+async def test_pages_get_the_last_state_before_the_console_ends() -> None:
+    async with served() as (board, made), aiohttp.ClientSession() as session:
+        async with session.get(made.address + "api/stream") as answer:
+            told = events(answer)
+            await anext(told)
+            board.advance()
+            board.put("ended", {})
+            await made.finish()
+            assert [each["entries"] async for each in told] == [{"ended": {}}]  # and then the answer is over
+        assert made.pages == 0
+
+
+@live
 async def test_a_page_that_never_reads_costs_a_bounded_buffer_and_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_WRITE_S", 0.5)
     async with served() as (board, made):

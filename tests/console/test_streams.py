@@ -65,6 +65,8 @@ def test_what_was_published_owed_delivered_recovered_and_lost_by_source_and_subs
     mine = board.get("subscription/s/1") or {}
     assert (mine["owed"], mine["delivered"], mine["share"], mine["lost_by_client"]) == (3, 2, 2 / 3, 1)
     assert mine["delay_ms"] == 5.0  # of 2 and 8
+    streams.show(1.0)
+    assert (board.get("total") or {})["delay_ms"] is None  # nothing came in this second
 
 
 def test_lamps_hold_wait_and_break_with_an_example() -> None:

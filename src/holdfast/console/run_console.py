@@ -71,9 +71,9 @@ class RunConsole:
         )
 
     async def stop(self) -> None:
+        await self._console.stop(self._look)
         if self._planning is not None:
             self._planning.cancel()
-        await self._console.stop()
 
     # What it sees --------------------------------------------------------------------------------
 

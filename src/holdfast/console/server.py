@@ -20,6 +20,7 @@ from holdfast.model.errors import HoldfastError, TransportError
 
 PAGES_MAX = 32  # that look at once; each costs a few kilobytes a second
 _WRITE_S = 30.0  # a page that takes nothing for so long is cut off; its browser comes back by itself
+_LAST_WORD_S = 1.0  # for the last state, when the console ends: a page that reads takes it at once
 _BODY_BYTES_MAX = 256 * 1024  # of a question: a condition, an event, a network file's changes
 _BUFFER_BYTES_MAX = 64 * 1024  # of changes that a page has not taken
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -56,6 +57,7 @@ class ConsoleServer:
         self._asks = dict(asks or {})
         self._acts = dict(acts or {})
         self._changed = asyncio.Condition()
+        self._finished = False
         self._streams: set[asyncio.Task[Any]] = set()
         self._assets = {each.name: each.read_bytes() for each in (files(__package__) / "assets").iterdir()}
         self._runner: web.AppRunner | None = None
@@ -93,6 +95,13 @@ class ConsoleServer:
     def address_with_token(self) -> str:
         """Behind the # nothing is sent to any server, nor written into its log."""
         return f"{self.address}#token={self.access.token}"
+
+    async def finish(self) -> None:
+        """What the board has now is the last: pages get it, and then nothing more."""
+        self._finished = True
+        await self.tell()
+        if self._streams:
+            await asyncio.wait(set(self._streams), timeout=_LAST_WORD_S)
 
     async def stop(self) -> None:
         for stream in list(self._streams):
@@ -190,7 +199,7 @@ class ConsoleServer:
         finally:
             self.pages -= 1
             self._streams.discard(task)
-            if transport is not None:
+            if transport is not None and not self._finished:
                 transport.abort()  # nothing waits for a page that reads nothing
         return response
 
@@ -202,8 +211,10 @@ class ConsoleServer:
             told = {"version": version, "whole": changes.whole, "skipped": changes.skipped, "entries": changes.entries}
             async with asyncio.timeout(_WRITE_S):
                 await response.write(f"data: {json.dumps(told, separators=(',', ':'))}\n\n".encode())
+            if self._finished and self._board.version == version:
+                return
             async with self._changed:
-                while self._board.version == version:
+                while self._board.version == version and not self._finished:
                     await self._changed.wait()
 
 

@@ -7,6 +7,7 @@ by the subscriber that gave an event up.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 from holdfast.books.definitions import HARMLESS, HELD_BACK, NAMING, REPLACED
@@ -221,10 +222,10 @@ class StreamView:
             for name in ("published", "owed", "delivered", "recovered", "lost")
         }
         came = flow.delivered - before.delivered
-        rates["delay_ms"] = round((flow.delay_us - before.delay_us) / came / 1e3, 2) if came else 0.0
+        delay_ms = round((flow.delay_us - before.delay_us) / came / 1e3, 2) if came else None
         self._before[key] = _StreamCounts(**vars(flow))
         direct = (flow.delivered - flow.recovered) / flow.owed if flow.owed else None
         share = min(1.0, flow.delivered / flow.owed) if flow.owed else None
         shares = {"share": share, "share_direct": None if direct is None else min(1.0, direct)}
-        self._board.put(key, {**about, **vars(flow), **rates, **shares})
-        self._history.put(key, rates)
+        self._board.put(key, {**about, **vars(flow), **rates, "delay_ms": delay_ms, **shares})
+        self._history.put(key, {**rates, "delay_ms": nan if delay_ms is None else delay_ms})

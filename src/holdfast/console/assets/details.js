@@ -71,10 +71,17 @@ function overview(state, key) {
   ];
 }
 
+// The kind, and whom and what it is about; a sentence where the kind alone reads as something else.
+function told(incident) {
+  if (incident.kind === "replaced_by") return `accepts ${incident.other} in the place of ${incident.peer}`;
+  if (incident.kind === "unrecoverable") return incident.event ? `gives up ${incident.event}` : "may have missed events";
+  return [incident.kind.replaceAll("_", " "), incident.peer, incident.event].filter(Boolean).join(" ");
+}
+
 export function incidents(list) {
   return h("ol", { class: "incidents" }, ...list.map((each) => h("li", {},
     h("time", { text: `${(each.time_us / 1e6).toFixed(1)} s` }),
-    h("span", {}, h("b", { text: each.node }), ` ${each.kind.replaceAll("_", " ")}${each.peer ? ` ${each.peer}` : ""}${each.event ? ` ${each.event}` : ""}${each.count > 1 ? ` ×${count(each.count)}` : ""}`,
+    h("span", {}, h("b", { text: each.node }), ` ${told(each)}${each.count > 1 ? ` ×${count(each.count)}` : ""}`,
       each.reason ? h("small", { text: ` ${each.reason}` }) : null))));
 }
 

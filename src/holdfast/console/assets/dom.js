@@ -61,7 +61,7 @@ export async function ask(path, body) {
     method: body === undefined ? "GET" : "POST",
     headers: body === undefined ? {} : { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
-  });
+  }).catch(() => { throw new Error("the console does not answer: what it showed has ended, or cannot be reached from here"); });
   const found = await answer.json().catch(() => ({ problem: `the console answered ${answer.status}` }));
   if (!answer.ok) throw Object.assign(new Error(found.problem || answer.statusText), { status: answer.status });
   return found;

@@ -1,6 +1,6 @@
 // The page: what the server tells, kept as it is, and the view that was asked for.
 
-import { ask, h, put } from "./dom.js";
+import { ask, h, put, setClass } from "./dom.js";
 import { mapView } from "./map.js";
 import { streamsView } from "./streams.js";
 import { askView } from "./ask.js";
@@ -16,6 +16,7 @@ const state = {
   me: { reads: false, acts: false, can_act: false, asks: [] },
   skipped: 0,
   live: false,
+  ended: false, // what was told last is the last there is
   get: (key) => state.entries.get(key),
   all: (prefix) => [...state.entries].filter(([key]) => key.startsWith(prefix)).map(([, entry]) => entry),
 };
@@ -52,7 +53,10 @@ function askForToken(problem) {
 
 function listen() {
   const source = new EventSource("/api/stream");
-  source.onmessage = (message) => take(JSON.parse(message.data));
+  source.onmessage = (message) => {
+    take(JSON.parse(message.data));
+    if (state.ended) source.close(); // else the browser would try again for ever
+  };
   source.onerror = () => {
     state.live = false;
     pulse();
@@ -68,6 +72,7 @@ function take(told) {
   }
   state.skipped = told.skipped;
   state.live = true;
+  state.ended = state.entries.has("ended");
   document.body.classList.remove("stale");
   if (document.hidden) return; // drawn when somebody looks again
   update();
@@ -113,11 +118,20 @@ function pulse() {
   const clock = state.get("clock") || {};
   const about = state.get("about") || {};
   const run = about.kind === "run";
-  const time = run ? `${Math.max(0, Math.round(clock.run_s || 0))} of ${Math.round(about.duration_s)} s` : "live";
+  const time = state.ended ? "ended" : run ? progress(clock.run_s || 0, about.duration_s) : "live";
   put(document.getElementById("pulse"), `${time} · ${state.me.acts ? "may act" : "read-only"}`);
   const sampled = `sampled: this page missed ${state.skipped} of the last ${state.skipped + 1} updates`;
   const lost = "no connection to the console; what is shown may be old";
-  put(document.getElementById("notice"), !state.live ? lost : state.skipped ? sampled : "");
+  const last = run ? `the run has ended after ${Math.round(clock.run_s)} s; this is its last state` : "the console was stopped; this is what it saw last";
+  const notice = document.getElementById("notice");
+  setClass(notice, state.ended ? "last" : "");
+  put(notice, state.ended ? last : !state.live ? lost : state.skipped ? sampled : "");
+}
+
+// Behind its duration a run goes on until nothing is missing any more.
+function progress(run_s, duration_s) {
+  const [now, end] = [Math.max(0, Math.round(run_s)), Math.round(duration_s)];
+  return now > end ? `${end} s, and ${now - end} s for what is missing` : `${now} of ${end} s`;
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {

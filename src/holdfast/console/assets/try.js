@@ -15,6 +15,7 @@ export function tryView(state) {
   const condition = h("textarea", { name: "condition", rows: 2, required: true, spellcheck: "false", text: "price > 100" });
   const subscriptions = h("ul", { class: "lines" });
   const arrivals = h("ol", { class: "incidents", "aria-label": "Arrivals" });
+  const nothing = h("p", { class: "hint", text: "Nothing yet: subscribe, then publish what matches." });
   const act = (name, body) => ask(`/api/act/${name}`, body);
   const said = (text) => [h("p", { class: "good", text })];
   const element = h("div", { class: "cards" }, h("h2", { class: "hidden", text: "Try" }),
@@ -26,7 +27,7 @@ export function tryView(state) {
       const found = await act("publish", { broker: given.get("broker"), event: JSON.parse(given.get("event")) });
       return said(`published as ${found.source}${found.seq ? `/${found.seq}` : ""}`);
     }),
-    h("section", { class: "card" }, h("h3", { text: "Subscriptions of the console" }), subscriptions, h("h3", { text: "What has arrived" }), arrivals),
+    h("section", { class: "card" }, h("h3", { text: "Subscriptions of the console" }), subscriptions, h("h3", { text: "What has arrived" }), arrivals, nothing),
     question("Kill a broker", [field("Broker", selects.kill)], "kill -9", async (given) => {
       const [name, isDown] = JSON.parse(given.get("broker"));
       await act(isDown ? "restart" : "kill", { broker: name });
@@ -51,6 +52,7 @@ export function tryView(state) {
       const written = JSON.stringify(tried);
       if (arrivals.dataset.written === written) return;
       arrivals.dataset.written = written;
+      nothing.hidden = tried.arrivals.length > 0;
       subscriptions.replaceChildren(...tried.subscriptions.map((each) => h("li", {}, `${each.broker}: ${each.condition} `,
         h("button", { type: "button", class: "plain", text: "end", "aria-label": `end ${each.condition}`, onclick: () => act("unsubscribe", { id: each.id }) }))));
       arrivals.replaceChildren(...tried.arrivals.map((each) => h("li", {}, h("time", { text: milliseconds(each.delay_ms) }),
