@@ -5,12 +5,14 @@ import importlib
 
 import pytest
 
+import holdfast
 from holdfast.carriers import client as client_module
 from holdfast.carriers import redis as redis_module
 from holdfast.carriers.addresses import bus_address, carrier_of
 from holdfast.carriers.memory import MemoryBus, MemoryCarrier
 from holdfast.model.errors import TransportError
 from holdfast.net.event_loop import run
+from holdfast.net.free_ports import free_ports
 from holdfast.testing import carriers as kit
 from tests.carriers.riding import client, taken
 
@@ -131,3 +133,10 @@ def test_a_client_dials_again_whatever_its_carrier_does(how, monkeypatch):
         return bus.dials, [each.event["n"] for each in got]
 
     assert asyncio.run(story()) == (3, [1])
+
+
+def test_a_server_that_does_not_run_is_asked_about() -> None:
+    address = f"nats://127.0.0.1:{free_ports()}"
+    with pytest.raises(TransportError) as raised:
+        holdfast.connect_sync(address)
+    assert str(raised.value) == f"cannot connect to {address}: connection refused; is its server running?"

@@ -228,7 +228,7 @@ async def test_the_console_of_brokers_sees_them_their_link_and_who_does_not_answ
                 assert entries[f"broker/{nobody}"]["state"] == "down"
                 assert "does not answer" in entries[f"broker/{nobody}"]["why"]
                 [words] = told_on_stderr  # once, although it was asked every second
-                assert words.startswith(f"{nobody} does not answer")
+                assert words.startswith(f"{nobody} does not answer: connection refused; is it the --metrics place")
             finally:
                 await console.stop()
         for each in watched:

@@ -122,9 +122,23 @@ def test_who_publishes_to_a_broker_that_is_gone_ends_when_it_is_told_to(processe
         assert wanted.next(timeout=PATIENCE_S).event == {"n": 1}
     assert broker.ask(signal.SIGKILL) == -signal.SIGKILL
     publisher.give("nonsense\n" + '{"n": 2}\n' * 1_000)
-    publisher.line("line 2: not JSON", error=True)  # then it waits for a broker
+    publisher.line("line 2: not JSON", error=True)  # then it waits for a broker, and has said why
     assert publisher.ask(signal.SIGTERM) == 1  # a line was skipped
     assert json.loads(publisher.line("published"))["skipped"] == 1
+
+
+def test_who_waits_for_events_is_told_when_the_broker_is_gone_and_when_it_is_back(processes: Processes) -> None:
+    broker, address = processes.broker("b1")
+    subscriber = processes.start("sub", "n > 0", "--broker", address, "--count", "1")
+    subscriber.line("subscribed at b1", error=True)
+    broker.ask(signal.SIGKILL)
+    assert subscriber.line("disconnected from b1: ", error=True).endswith("; connecting again")
+    processes.broker("b1", listen=address)
+    assert subscriber.line("connected to b1 again: ", error=True).strip()[-1] not in ": "  # why events may be missing
+    with holdfast.connect_sync(address) as client:
+        _reaches(client, client)
+        client.publish({"n": 1})
+    assert subscriber.wait() == 0 and json.loads(subscriber.line()) == {"n": 1}
 
 
 def test_events_go_from_standard_input_through_two_brokers_to_standard_output(processes: Processes) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.carriers.connecting import connect
 from holdfast.cli import VERBS
 from holdfast.cli.app import app
 from holdfast.cli.verbs import wanted
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
-from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
@@ -75,6 +75,7 @@ def test_what_is_no_name_is_refused_for_brokers_clients_and_peers(name: Any, com
         ("tcp://127.0.0.1:65536", "'tcp://127.0.0.1:65536': there is no port 65536; ports go from 1 to 65535"),
         ("tcp://127.0.0.1:99999999", "no port 99999999"),
         ("tcp://127.0.0.1:seven", "not an address; write it as tcp://host:port"),
+        ("tcp://127.0.0.1:1:2", "not an address"),
         ("tcp://127.0.0.1:-1", "not an address"),
         ("tcp://127.0.0.1:", "not an address"),
         ("tcp://127.0.0.1:70\n01", "not an address"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from errno import ECONNREFUSED
 from secrets import randbits
 
 from holdfast.carriers.addresses import BusAddress, bus_address, carrier_of
@@ -82,9 +83,13 @@ class BusClient(Client):
         wire = BusWire(str(address), carrier, stub, self.driver, self._recovers, self._id)
         try:
             await answered(carrier.connect(wire), _CONNECT_S, f"cannot connect to {address}")
-        except TransportError:
+        except TransportError as problem:
             with suppress(TransportError):
                 await answered(carrier.close(), _CLOSE_S, str(address))
+            if f"[Errno {ECONNREFUSED}]" in str(problem):  # libraries hand it on in words of their own
+                raise TransportError(
+                    f"cannot connect to {address}: connection refused; is its server running?"
+                ) from None
             raise
         self._message_max = carrier.payload_max
         wire.start(accept)

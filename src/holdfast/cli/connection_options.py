@@ -18,6 +18,7 @@ from holdfast.trust.settings import TrustSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
+    from holdfast.net.states import StateChange
 
 Broker = Annotated[
     list[str] | None,
@@ -78,6 +79,25 @@ def stopping() -> Iterator[asyncio.Event]:
     finally:
         for each in signals:
             loop.remove_signal_handler(each)
+
+
+@contextmanager
+def telling_connection(client: "Client") -> Iterator[None]:
+    """On stderr meanwhile: when the connection is gone, why, and when there is one again."""
+
+    def tell(change: "StateChange") -> None:
+        if change.state == "disconnected":
+            words = f"disconnected from {change.broker}: {change.reason}; connecting again"
+        else:
+            how = "and nothing was missed" if change.resumed else change.reason
+            words = f"connected to {change.broker} again{f': {how}' if how else ''}"
+        print(words, file=sys.stderr, flush=True)
+
+    end = client.on_state(tell)
+    try:
+        yield
+    finally:
+        end()
 
 
 def tell_denials(client: "Client") -> int:

@@ -62,7 +62,7 @@ def java() -> Iterator[Finding]:
     from holdfast.pipeline.session import check_java
 
     if find_spec("pyspark") is None:
-        advice = f"for the Spark jobs: {how_to_install('spark')}; in a clone ./run holdfast audit installs it"
+        advice = f"for the Spark jobs: {how_to_install('spark')}; in a clone ./run installs it for the first job"
         yield Finding("spark", "warn", "pyspark is not installed", advice)
         return
     try:

@@ -31,6 +31,7 @@ from holdfast.cli.connection_options import (
     Token,
     client_of,
     tell_denials,
+    telling_connection,
 )
 from holdfast.cli.json_events import read_event
 from holdfast.model.errors import InputError
@@ -118,7 +119,7 @@ async def _publish(
 
     counted = _CountedLines()
     async with client:
-        with stopping() as stop:
+        with telling_connection(client), stopping() as stop:
             publishing = asyncio.create_task(_publish_each(client, events, lifetime, rate, stop, counted))
             stopped = asyncio.create_task(stop.wait())
             await asyncio.wait([publishing, stopped], return_when=asyncio.FIRST_COMPLETED)

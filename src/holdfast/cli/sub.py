@@ -27,6 +27,7 @@ from holdfast.cli.connection_options import (
     Token,
     client_of,
     tell_denials,
+    telling_connection,
 )
 from holdfast.cli.json_events import event_for_json, timestamp_for_json
 from holdfast.cli.slow_output import SlowOutput
@@ -123,7 +124,7 @@ async def _subscribe(
     from holdfast.cli.connection_options import stopping
 
     async with client:
-        with stopping() as stop:
+        with telling_connection(client), stopping() as stop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", HoldfastWarning)  # it was told in a line of its own
                 subscription = client.subscribe(condition, **wanted)

@@ -6,6 +6,7 @@ says so.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from errno import ECONNREFUSED
 from time import time
 from typing import Any
 
@@ -71,7 +72,9 @@ class StatusPoller:
                 small = answer.status == 200 and (answer.content_length or _STATUS_BYTES_MAX) < _STATUS_BYTES_MAX
                 status = await answer.json() if small else None
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as problem:
-            return f"does not answer: {problem or type(problem).__name__}"
+            refused = isinstance(problem, aiohttp.ClientConnectorError) and problem.errno == ECONNREFUSED
+            words = "connection refused; is it the --metrics place of a broker that runs?" if refused else problem
+            return f"does not answer: {words or type(problem).__name__}"
         if not isinstance(status, dict) or not isinstance(status.get("broker"), str) or "time_s" not in status:
             return "answers, but not with a status; is it the --metrics place of a broker?"
         return status

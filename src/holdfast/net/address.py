@@ -43,7 +43,7 @@ def parse_address(text: str, to_dial: bool = False) -> Address:
         scheme, host, written = parts.scheme, parts.hostname, _PORT.search(parts.netloc)
     except ValueError:
         raise InputError(wrong) from None
-    if scheme not in get_args(Scheme) or not host or written is None:
+    if scheme not in get_args(Scheme) or not host or written is None or parts.netloc.count(":") > 1 + host.count(":"):
         raise InputError(wrong)
     if to_dial and scheme in MQTT_SCHEMES:
         raise InputError(
