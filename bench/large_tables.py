@@ -23,10 +23,10 @@ from bench.live_relay import Framed, framed
 from bench.report import markdown
 from bench.results import load, machine, saved_at
 from bench.rounds import say
+from holdfast.carriers.connecting import connect
 from holdfast.matching import collector
 from holdfast.model.messages import TableRefused
 from holdfast.net.address import parse_address
-from holdfast.net.connecting import connect
 from holdfast.net.event_loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from bench.live_events import MATCHING, stream
+from holdfast.carriers.connecting import connect
 from holdfast.net.address import parse_address
-from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 

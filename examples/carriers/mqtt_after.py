@@ -13,4 +13,4 @@ with holdfast.connect_sync(sys.argv[1], **PLANT, recovery="end-to-end", order="s
         client.publish({"site": "north", "kind": "oven", "temp": temp})
     for _ in range(2):
         print(hot.next(timeout=10).event["temp"])
-    print("lost:", client.losses())
+    print("lost:", client.losses().take())

@@ -64,6 +64,7 @@ SECTIONS = (
             "holdfast.net.sync:SyncClient",
             "holdfast.net.sync:SyncSubscription",
             "holdfast.net.sync:SyncStates",
+            "holdfast.net.sync:SyncLosses",
         ),
     ),
     Section(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.cli import main
 from holdfast.gateway.client import connect_gateway
 from holdfast.model.errors import InputError
 from holdfast.model.settings import MICROSECONDS, Declared, Settings, SettingsError, declared, suffix
 from holdfast.model.validation import ChoiceRule, FlagRule, NumberRule, ValueRule
-from holdfast.net.connecting import connect
 from holdfast.net.settings import ClientSettings, NodeSettings
 from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
 from holdfast.network.load import parse_text

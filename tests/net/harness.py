@@ -12,11 +12,11 @@ from itertools import count
 from typing import Any, ParamSpec
 from unittest.mock import patch
 
+from holdfast.carriers.connecting import connect
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.connecting import connect
 from holdfast.net.event_loop import run
 from holdfast.net.free_ports import free_ports
 from holdfast.net.node import BrokerNode

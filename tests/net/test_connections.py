@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
-from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.net.session import open_session

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.client import Client
-from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.status import status_of

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.model.errors import TransportError
-from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.status import status_of
 from holdfast.protocol.settings import ProtocolSettings

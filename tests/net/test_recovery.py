@@ -17,7 +17,7 @@ SUBSCRIBERS_REPAIR = SrmSettings(**_FAST)
 
 CACHE = f"""
 import asyncio
-from holdfast.net.connecting import connect
+from holdfast.carriers.connecting import connect
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 async def main():

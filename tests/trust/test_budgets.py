@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.carriers.connecting import connect
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Delta, Heartbeat, Publication, Publish
-from holdfast.net.connecting import connect
 from holdfast.net.half_open import HalfOpen
 from holdfast.net.http import HttpResponse, listen, parse_place
 from holdfast.net.node import BrokerNode

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.model.errors import TransportError
-from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.trust.certificate import certified

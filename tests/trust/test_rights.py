@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.carriers.connecting import connect
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import (
@@ -20,7 +21,6 @@ from holdfast.model.replication_messages import (
     ReplicaRequest,
 )
 from holdfast.net.client import Client
-from holdfast.net.connecting import connect
 from holdfast.net.denials import Denial
 from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode

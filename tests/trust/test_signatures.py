@@ -14,10 +14,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import holdfast
+from holdfast.carriers.connecting import connect
 from holdfast.carriers.memory import MemoryBus
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.model.messages import Batch
-from holdfast.net.connecting import connect
 from holdfast.net.signing import Signing
 from holdfast.protocol.proofs import ProofChecker, leaf_of, prove, with_proof
 from holdfast.protocol.recovery.settings import RecoverySettings

@@ -11,10 +11,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from holdfast.carriers.connecting import connect
 from holdfast.cli import main
 from holdfast.model.errors import InputError, PeerError, TransportError
 from holdfast.model.messages import Delta, Heartbeat
-from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.tls import TlsFiles
 from holdfast.trust.authority import DevelopmentAuthority

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
+from typing import Any, ParamSpec
 
 from holdfast.carriers.addresses import bus_address, carrier_of, is_bus
 from holdfast.carriers.client import BusClient
@@ -12,11 +14,11 @@ from holdfast.language.lanes import Template
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
 from holdfast.net.client import Client
-from holdfast.net.connecting import connect as connect_to_brokers
+from holdfast.net.connecting import broker_client
 from holdfast.net.settings import ClientSettings, renamed
 from holdfast.net.setup import parsed_condition
 from holdfast.net.signing import UNSIGNED, Signing
-from holdfast.net.sync import SyncClient, sync_client
+from holdfast.net.sync import SyncClient
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -28,6 +30,8 @@ from holdfast.wire.event_encoding import sendable_name
 # publishers keep four times as many events as over brokers, and duplicates are recognised among as many.
 _KEPT = 2**18
 _KEPT_BYTES = 256 * 2**20
+
+Given = ParamSpec("Given")
 
 
 def connect(
@@ -69,37 +73,24 @@ def connect(
     `body="json"` other clients of the bus can read them. All clients of a space use the same three.
     """
     given = [address] if isinstance(address, str) else list(address)
+    chosen: dict[str, Any] = {"name": name, "certificate": certificate, "key": key, "ca": ca, "token": token}
+    chosen |= {"sign": sign, "verify": verify, "digest_key": digest_key, "settings": settings}
+    chosen |= {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
+    chosen |= renamed(former, ClientSettings, "connect")
     if not any(map(is_bus, given)):
         if (space, lanes, body) != ("holdfast", "", "native"):
             for each in given:
                 parse_address(each)  # which says what is wrong with a misspelt one
             raise InputError("space, lanes and body are for a bus, such as nats://127.0.0.1:4222")
-        return connect_to_brokers(
-            address,
-            name=name,
-            certificate=certificate,
-            key=key,
-            ca=ca,
-            token=token,
-            sign=sign,
-            verify=verify,
-            digest_key=digest_key,
-            settings=settings,
-            recovery=recovery,
-            order=order,
-            hops=hops,
-            durable=durable,
-            **former,
-        )
-    proofs = (certificate, key, ca, token, *renamed(former, ClientSettings, "connect").values())
-    if not all(each is None for each in proofs):
+        return broker_client(given, ClientSettings(**chosen))
+    if not all(chosen[each] is None for each in ("certificate", "key", "ca", "token")):
         raise InputError("certificates and tokens are for Holdfast's brokers; a bus takes what its address says")
-    chosen = ClientReliability(hops, recovery, order, durable)
-    if chosen.hop_settings.hops != "basic":
-        raise InputError(f'hops = "{chosen.hop_settings.hops}" is for Holdfast\'s brokers; over a bus use recovery')
+    of = ClientReliability(hops, recovery, order, durable)
+    if of.hop_settings.hops != "basic":
+        raise InputError(f'hops = "{of.hop_settings.hops}" is for Holdfast\'s brokers; over a bus use recovery')
     signing = Signing(sign, verify, digest_key)
     signing.check_name(name)
-    return bus_client(given, name, settings, chosen.guarantees, space, lanes, body, signing)
+    return bus_client(given, name, settings, of.guarantees, space, lanes, body, signing)
 
 
 def bus_client(
@@ -154,46 +145,19 @@ def _roomier(guarantees: Guarantees) -> Guarantees:
     return replace(guarantees, recovery=recovery, order=order)
 
 
-def connect_sync(
-    address: str | Sequence[str],
-    *,
-    name: str | None = None,
-    certificate: str | None = None,
-    key: str | None = None,
-    ca: str | None = None,
-    token: str | None = None,
-    sign: str | None = None,
-    verify: str | None = None,
-    digest_key: str | None = None,
-    settings: ProtocolSettings | None = None,
-    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
-    order: Order | LatchSettings = "none",
-    hops: Hops | HopSettings = "basic",
-    durable: bool = False,
-    space: str = "holdfast",
-    lanes: str = "",
-    body: Body = "native",
-    **former: str | None,
-) -> SyncClient:
-    """A client that is connected already; leave it with `with` or `close()`. See `connect` for its arguments."""
-    client = connect(
-        address,
-        name=name,
-        certificate=certificate,
-        key=key,
-        ca=ca,
-        token=token,
-        sign=sign,
-        verify=verify,
-        digest_key=digest_key,
-        settings=settings,
-        recovery=recovery,
-        order=order,
-        hops=hops,
-        durable=durable,
-        space=space,
-        lanes=lanes,
-        body=body,
-        **former,
-    )
-    return sync_client(client, hops, durable)
+def _with_arguments_of(
+    other: Callable[Given, Client],
+) -> Callable[[Callable[..., SyncClient]], Callable[Given, SyncClient]]:
+    """Gives a function the signature of another one, for people, editors and type checkers."""
+
+    def given(function: Callable[..., SyncClient]) -> Callable[Given, SyncClient]:
+        function.__signature__ = signature(other).replace(return_annotation=SyncClient)  # type: ignore[attr-defined]
+        return function
+
+    return given
+
+
+@_with_arguments_of(connect)
+def connect_sync(address: str | Sequence[str], **chosen: Any) -> SyncClient:
+    """A client that is connected already; leave it with `with` or `close()`. It takes the arguments of `connect`."""
+    return SyncClient(connect(address, **chosen))

@@ -394,7 +394,8 @@ class Client(Attachment):
         )
 
     def losses(self) -> "Losses":
-        """Events that were lost for good, or may have been; read it with `async for`.
+        """Events that were lost for good, or may have been: `take()` has those that have come, `async for` waits for
+        more.
 
         Recovery finds them one by one. Without it there are the times for which this client was away longer than its
         broker kept the session, and what was dropped because it or its application was too slow. The latest ten

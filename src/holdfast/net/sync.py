@@ -23,22 +23,15 @@ from holdfast.net.client import Client
 from holdfast.net.counters import Counters
 from holdfast.net.deadline import check_timeout
 from holdfast.net.loop_thread import LoopThread
-from holdfast.net.losses import Loss
+from holdfast.net.losses import Loss, Losses
 from holdfast.net.publish_many import check_events
 from holdfast.net.replaying import Since
 from holdfast.net.setup import parsed_condition
 from holdfast.net.states import Callback, StateChange, StateChanges
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
-from holdfast.protocol.hops.settings import Hops, HopSettings
-from holdfast.protocol.settings import ClientReliability
 
 _AT_ONCE_MAX = 100  # deliveries fetched with one call: enough to hide its cost, few enough to be fresh
 _MANY = 1_000  # events published with one call: enough to hide its cost, few enough to keep
-
-
-def sync_client(client: Client, hops: Hops | HopSettings, durable: bool) -> "SyncClient":
-    """A client that is connected already, in a thread of its own."""
-    return SyncClient(client, 1 if ClientReliability(hops, durable=durable).hop_settings.durable else _AT_ONCE_MAX)
 
 
 class SyncSubscription:
@@ -149,6 +142,53 @@ class SyncStates:
             self._thread.call(self._changes.close)
 
 
+class SyncLosses:
+    """What was lost or may have been, to be read with `for` or taken at once."""
+
+    def __init__(self, losses: Losses, thread: LoopThread) -> None:
+        self._losses = losses
+        self._thread = thread
+        self._left: deque[Loss] = deque()  # by a client that is closed
+
+    @property
+    def dropped(self) -> int:
+        """Losses that were not read in time."""
+        return self._losses.dropped
+
+    def __len__(self) -> int:
+        return len(self._left) + len(self._losses)
+
+    def take(self) -> list[Loss]:
+        """All that have come, without waiting."""
+        left = [*self._left, *(self._losses.take() if self._thread.stopped else self._thread.call(self._losses.take))]
+        self._left.clear()
+        return left
+
+    def next(self, timeout: float | None = None) -> Loss:
+        """The next loss; TimeoutError after so many seconds, StopIteration when the client is closed."""
+        if self._thread.stopped:
+            self._left.extend(self._losses.take())
+            if self._left:
+                return self._left.popleft()
+        loss = None if self._thread.stopped else self._thread.do(self._fetch(timeout))
+        if loss is None:
+            raise StopIteration
+        return loss
+
+    async def _fetch(self, timeout: float | None) -> Loss | None:
+        async with asyncio.timeout(timeout):
+            return await anext(self._losses, None)
+
+    def __iter__(self) -> "SyncLosses":
+        return self
+
+    def __next__(self) -> Loss:
+        return self.next()
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self._losses)[1:]}"
+
+
 class SyncAdvertisement:
     def __init__(self, advertisement: Advertisement, thread: LoopThread) -> None:
         self._advertisement = advertisement
@@ -165,10 +205,11 @@ class SyncAdvertisement:
 class SyncClient:
     """The calls of `Client`, which wait here instead of being awaited; from any thread."""
 
-    def __init__(self, client: Client, at_once: int = _AT_ONCE_MAX) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._at_once = at_once
+        self._at_once = 1 if client._hops.durable else _AT_ONCE_MAX
         self._thread = LoopThread("client")
+        self._losses = SyncLosses(client.losses(), self._thread)
         self._closed = False
         try:
             self._thread.do(client.__aenter__())
@@ -263,9 +304,9 @@ class SyncClient:
         """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
         return self._thread.call(lambda: self._client.settled)
 
-    def losses(self) -> list[Loss]:
-        """Events that were lost for good, or may have been, since the last call."""
-        return self._thread.call(self._client.losses().take)
+    def losses(self) -> SyncLosses:
+        """Events that were lost for good, or may have been: `take()` has those that have come, `for` waits for more."""
+        return self._losses
 
     def close(self, in_haste: bool = False, *, timeout: float | None = None) -> None:
         check_timeout(timeout)
