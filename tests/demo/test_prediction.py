@@ -40,13 +40,19 @@ def test_each_link_takes_its_share_and_a_dead_broker_holds_up_what_touches_it() 
     assert isclose(found.unaided, (1 + 0.9 + 0.81) / 3)
     assert 0.99 < found.in_the_end < 1
     assert found.outage_us == 2 * SECOND_US
-    assert isclose(found.held_up, 2 * 10 * 2, rel_tol=0.02)  # to two of three, ten a second, for two seconds
+    assert isclose(found.held_up, (0.9 + 0.81) * 10 * 2, rel_tol=0.02)  # to two of three, ten a second, for two seconds
 
 
 def test_a_replica_takes_as_long_as_a_process_was_measured_to_take() -> None:
     found = predict(parse_text(LINE), start_us=3 * SECOND_US)
     assert found.outage_us == 3_500_000  # with half a second until somebody asks for it
-    assert isclose(found.held_up, 2 * 10 * 3.5, rel_tol=0.02)
+    assert isclose(found.held_up, (0.9 + 0.81) * 10 * 3.5, rel_tol=0.02)
+
+
+def test_what_clients_of_the_dead_broker_publish_waits_with_them_and_is_not_counted() -> None:
+    publisher = {"id": "p2", "broker": "b2", "publish": [{"every_s": 0.1, "attributes": {"n": 1}}]}
+    more = parse_text({**LINE, "client": [*LINE["client"], publisher]})
+    assert isclose(predict(more).held_up, predict(parse_text(LINE)).held_up)
 
 
 @live
