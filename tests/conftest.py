@@ -26,6 +26,9 @@ _LONG_GROUPS = ("spark", "audit", "prediction")
 # way to them: Spark gets about half as much again of two busy cores, and the others still get two fifths.
 _NICENESS_BESIDE_SPARK = 3
 _MAY_GIVE_WAY = pytest.StashKey[bool]()
+# In these folders tests wait for networks, processes and browsers more than they compute. One after the other they
+# would leave the cores idle, for which all the rest would then wait.
+_WAITING = tuple(f"tests/{each}/" for each in "carriers console demo examples nemesis net stories trust".split())
 
 settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
 settings.load_profile("same each time")
@@ -59,7 +62,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
         if not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one process alone makes what modules share once if they stay together
+        items[:] = _spread(items)
     items.sort(key=_turn)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Those that wait evenly among those that compute, each in their order."""
+    parts: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
+    for each in items:
+        parts[each.nodeid.startswith(_WAITING)].append(each)
+    places = [(at / len(part), each) for part in parts for at, each in enumerate(part)]
+    return [each for _, each in sorted(places, key=lambda place: place[0])]
 
 
 @pytest.hookimpl(tryfirst=True)
