@@ -130,6 +130,13 @@ def test_nothing_is_left_to_compile_after_compile(tmp_path: Path) -> None:
     holdfast("init", "net.toml")
     holdfast("init", "--preset", "planning-10", "plan.toml")
     assert holdfast("sim", "net.toml") == holdfast("plan", "plan.toml") == compiled
+    assert holdfast("plan", "plan.toml", "--set", "topology.brokers=201") == compiled  # where worlds are drawn
+    (tmp_path / "events.jsonl").write_text('{"id": "one", "symbol": "S1", "price": 9.5}\n{"id": "two", "price": 12}')
+    wishes = [f"price > {bound} AND price < {bound + 9}" for bound in range(12)] + ["symbol LIKE 'S%' AND price > 1"]
+    rows = [json.dumps({"id": f"w{at}", "condition": each}) for at, each in enumerate(wishes)]
+    (tmp_path / "wishes.jsonl").write_text("\n".join(rows))
+    for words in (["--out", "pairs"], ["--out", "counts", "--counts"]):
+        assert holdfast("match", "events.jsonl", "wishes.jsonl", "--key", "id", *words) == compiled
 
 
 @pytest.mark.parametrize(
