@@ -4,7 +4,7 @@ Brokers treat a condition's canonical text as its identity, so what they remembe
 simulation, all brokers share one book.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.language.covering import covers, overlaps
@@ -58,6 +58,7 @@ class ConditionBook:
         self._costs: dict[Cost, Cost] = {}
         self._covers: dict[tuple[str, str], bool] = {}
         self._overlaps: dict[tuple[str, str], bool] = {}
+        self.marks: dict[str, Iterable[tuple[str, object]]] = {}  # by condition: for all covers (cover.py) once
 
     def subscription(self, text: str) -> Subscription:
         """The parsed condition; a ConditionError for a text that is none."""
@@ -78,7 +79,7 @@ class ConditionBook:
         """Parsed and kept, by what it takes."""
         parsed = parse_to_pass_on(text)
         cost = _cost(text, parsed)
-        _evict(self._costs)
+        evict(self._costs)
         cost = self._costs.setdefault(cost, cost)  # most cost the same, and are then one object
         self._parsed_bytes += cost.bytes
         while self._parsed_bytes > _PARSED_BYTES_MAX and self._parsed:
@@ -90,7 +91,7 @@ class ConditionBook:
         pair = wide, narrow
         known = self._covers.get(pair)
         if known is None:
-            _evict(self._covers)
+            evict(self._covers)
             known = self._covers[pair] = covers(self.subscription(wide), self.subscription(narrow))
         return known
 
@@ -98,7 +99,7 @@ class ConditionBook:
         pair = advertisement, subscription
         known = self._overlaps.get(pair)
         if known is None:
-            _evict(self._overlaps)
+            evict(self._overlaps)
             known = overlaps(self.subscription(advertisement), self.subscription(subscription))
             self._overlaps[pair] = known
         return known
@@ -111,6 +112,6 @@ def _cost(text: str, parsed: Subscription) -> Cost:
     return Cost(len(parsed.filters), work, 2 * len(text) + _TEST_BYTES * work)
 
 
-def _evict(memory: dict[Any, Any]) -> None:
+def evict(memory: dict[Any, Any]) -> None:
     if len(memory) >= _REMEMBERED_MAX:
         memory.clear()

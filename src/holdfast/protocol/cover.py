@@ -7,12 +7,12 @@ few are compared; the book remembers every comparison. Many disjunctions are on 
 milliseconds to compare: what takes too long is not compared but told, which is never wrong.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from holdfast.language.subscription import apart, necessary
+from holdfast.language.subscription import Filter, apart, necessary
 from holdfast.model.large_map import LargeMap
-from holdfast.protocol.conditions import ConditionBook, Cost
+from holdfast.protocol.conditions import ConditionBook, Cost, evict
 
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
 Shelves = LargeMap[Mark, dict[str, None]]  # never gone through
@@ -125,14 +125,11 @@ class Cover:
         _take_out(self._wide, self._chosen.pop(condition), condition)
 
     def _marks(self, condition: str) -> Iterable[Mark]:
-        filters = self._book.subscription(condition).filters
-        if len(filters) != 1 or not filters[0]:
-            return (_ALL,)
-        # An expression is a mark of its own, and those attributes are marks without which it is unknown.
-        tests = (*necessary(filters[0]), *apart(filters[0])[1])
-        marks = dict.fromkeys((each.attribute, _ANY) for each in tests)
-        marks |= dict.fromkeys((each.attribute, each.operand) for each in tests if each.op == "=")
-        return marks
+        known = self._book.marks.get(condition)
+        if known is None:
+            evict(self._book.marks)
+            known = self._book.marks[condition] = _marks_of(self._book.subscription(condition).filters)
+        return known
 
     def _wider(self, marks: Iterable[Mark]) -> Iterator[str]:
         """Chosen ones that may cover a condition with these marks: each of theirs is among them."""
@@ -151,6 +148,16 @@ class Cover:
             fewest = min(shelves, key=len)
             found = chain(self._narrow.get(_ALL, ()), fewest)
         return (each for each in found if each != condition)
+
+
+def _marks_of(filters: Sequence[Filter]) -> Iterable[Mark]:
+    if len(filters) != 1 or not filters[0]:
+        return (_ALL,)
+    # An expression is a mark of its own, and those attributes are marks without which it is unknown.
+    tests = (*necessary(filters[0]), *apart(filters[0])[1])
+    marks = dict.fromkeys((each.attribute, _ANY) for each in tests)
+    marks |= dict.fromkeys((each.attribute, each.operand) for each in tests if each.op == "=")
+    return marks
 
 
 def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from holdfast.sim import gossip_state as at
 from holdfast.sim.flights import DELIVER, PUBLISH
-from holdfast.sim.gossip_held import held, njit
 from holdfast.sim.gossip_memory import keep, stamp, take_in
 from holdfast.sim.gossip_rounds import (
     all_settled,
@@ -24,6 +23,7 @@ from holdfast.sim.gossip_rounds import (
     wake,
 )
 from holdfast.sim.gossip_talk import send_event
+from holdfast.sim.held import held, njit
 from holdfast.sim.numbered_links import drop_first, push
 from holdfast.sim.numbered_state import (
     ARRIVED,

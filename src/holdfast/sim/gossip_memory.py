@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.protocol.gossip.settings import UNSURE as ASKED_WHEN_UNSURE
 from holdfast.sim import gossip_state as at
-from holdfast.sim.gossip_held import njit
+from holdfast.sim.held import njit
 from holdfast.sim.numbered_links import bytes_of_count
 from holdfast.sim.numbered_state import NONE
 

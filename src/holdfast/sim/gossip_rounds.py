@@ -7,7 +7,6 @@ import numpy as np
 
 from holdfast.protocol.gossip.settings import UNSURE as ASKED_WHEN_UNSURE
 from holdfast.sim import gossip_state as at
-from holdfast.sim.gossip_held import njit
 from holdfast.sim.gossip_memory import bytes_of_head, count_in, drop_older, event_with, give_up_old, has, keep, take_in
 from holdfast.sim.gossip_talk import (
     begin_body,
@@ -23,6 +22,7 @@ from holdfast.sim.gossip_talk import (
     send_to_anybody,
     unicast,
 )
+from holdfast.sim.held import njit
 from holdfast.sim.numbered_links import bytes_of_count
 from holdfast.sim.numbered_state import GIVEN_UP, NEVER_US, NONE
 

@@ -27,7 +27,7 @@ from holdfast.sim import numbered_state as shared
 from holdfast.sim.gossip_flights import DICE, FULL, run_until
 from holdfast.sim.links import LINE_SIZE, SimLink
 from holdfast.sim.network_snapshot import Picture
-from holdfast.sim.numbered_run import Entry, SharedDice, longer
+from holdfast.sim.numbered_run import Entry, SharedDice, has_something, longer
 from holdfast.sim.turns import Turns
 from holdfast.wire.codec import size_of
 
@@ -216,11 +216,7 @@ class GossipRun:
     # Running ---------------------------------------------------------------------------------------
 
     def has_something(self, until_us: int) -> bool:
-        """Whether anything is to happen up to a time."""
-        state, entry = self.arrays.state, int(self.arrays.state[shared.ENTRY])
-        if entry < len(self._entries) and self._entries[entry, 0] <= until_us:
-            return True
-        return bool(state[shared.COUNT] and self.arrays.heap[0, shared.TIME_US] <= until_us)
+        return has_something(self.arrays.state, self.arrays.heap, self._entries, until_us)
 
     def go_on(self, until_us: int, stops: bool, turns: Turns) -> None:
         """Let all happen before this time and turn; or, if it `stops`, until all is settled."""

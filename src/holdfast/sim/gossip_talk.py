@@ -7,8 +7,8 @@ import numpy as np
 
 from holdfast.sim import gossip_state as at
 from holdfast.sim.flights import PUBLISH, arrival_us
-from holdfast.sim.gossip_held import njit
 from holdfast.sim.gossip_memory import bytes_of_head, event_with, has
+from holdfast.sim.held import njit
 from holdfast.sim.links import BYTES_PER_S, FREE_US, QUEUE_MAX
 from holdfast.sim.numbered_links import bytes_of_count, control_arrival_us, push
 from holdfast.sim.numbered_state import (

@@ -83,7 +83,8 @@ class NumberedExpress(Express):
             run.forget_conditions()
             self._told = 0
         self._tell(run)
-        run.go_on(until_us, stops, self._turns)
+        if stops or run.has_something(until_us):
+            run.go_on(until_us, stops, self._turns)
 
     def _compiled(self) -> NumberedRun:
         """Compiled code with the network as it is."""

@@ -5,10 +5,10 @@ an event depends on those before it. A call goes on until a time, or until nothi
 arrays is full: then the caller makes it larger and calls again.
 """
 
-import numba as nb
 import numpy as np
 
 from holdfast.sim.flights import DELIVER, PUBLISH
+from holdfast.sim.held import held, njit
 from holdfast.sim.numbered_links import (
     announce,
     arrived_or_given_up,
@@ -75,7 +75,7 @@ DONE, LANDED, DICE, HEAP, HOLE_POOL, ROOM = range(6)  # why a call has ended
 _ONE = np.uint64(1)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _rearm(now_us, broker, run):
     brokers = run.brokers
     due_us = brokers[broker, DUE_US]
@@ -84,7 +84,7 @@ def _rearm(now_us, broker, run):
         push(max(due_us, now_us), TIMER, broker, due_us, 0, 0, run)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _arrive(now_us, edge, event, flags, run):
     """A machine may have to see it; the books do."""
     arrived, at = run.arrived, run.state[ARRIVED]
@@ -92,7 +92,7 @@ def _arrive(now_us, edge, event, flags, run):
     run.state[ARRIVED] += 1
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _deliver(now_us, broker, edge, event, flags, size, run):
     """To a client, who is at its broker: at once, and without a loss."""
     counts, settings = run.counts, run.settings
@@ -102,7 +102,7 @@ def _deliver(now_us, broker, edge, event, flags, size, run):
     _arrive(now_us, edge, event, flags, run)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _forward(now_us, broker, edge, sender, event, flags, events, run):
     """Number it for the brokers that want it, and deliver it to the clients that do."""
     is_client, wanted, place_edges, receivers = run.is_client, run.wanted, run.place_edges, run.receivers
@@ -129,7 +129,7 @@ def _forward(now_us, broker, edge, sender, event, flags, events, run):
             place += 1
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _on_entry(now_us, at, entries, events, run):
     broker, edge, event, sender = entries[at, 2], entries[at, 3], entries[at, 4], entries[at, 5]
     run.state[ENTRY] += 1
@@ -142,7 +142,7 @@ def _on_entry(now_us, at, entries, events, run):
     _rearm(now_us, broker, run)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _on_event(now_us, link, event, seq, flags, events, run):
     links, again = run.links, flags & AGAIN_BIT
     broker = links[link, RECEIVER]
@@ -163,7 +163,7 @@ def _on_event(now_us, link, event, seq, flags, events, run):
     _rearm(now_us, broker, run)
 
 
-@nb.njit
+@njit
 def _on_nack(now_us, back, seq, flags, run):
     links, state = run.links, run.state
     link, broker = links[back, BACK], links[back, RECEIVER]
@@ -180,7 +180,7 @@ def _on_nack(now_us, back, seq, flags, run):
         _rearm(now_us, broker, run)
 
 
-@nb.njit
+@njit
 def _on_highest(now_us, link, seq, first_kept, run):
     broker = run.links[link, RECEIVER]
     run.more[broker, HIGHESTS, RECEIVED] += 1
@@ -189,7 +189,7 @@ def _on_highest(now_us, link, seq, first_kept, run):
     _rearm(now_us, broker, run)
 
 
-@nb.njit
+@njit
 def _on_timer(now_us, broker, run):
     links, brokers, starts, outwards = run.links, run.brokers, run.starts, run.outwards
     brokers[broker, WAKE_US] = NONE
@@ -205,7 +205,7 @@ def _on_timer(now_us, broker, run):
     _rearm(now_us, broker, run)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _what_is_full(degree_max, run):
     """What has to be made larger before the next thing may happen, whatever that is; DONE when nothing has."""
     state, ring, places = run.state, run.settings[RING], run.place_edges.shape[1]
@@ -219,9 +219,10 @@ def _what_is_full(degree_max, run):
     return ROOM if no_room or run.given_up.shape[0] - state[GIVEN_UP] <= degree_max else DONE
 
 
-@nb.njit(cache=True)
-def run_until(until, entries, events, degree_max, run):
+@njit(cache=True)
+def run_until(until, entries, known, degree_max, arrays):
     """Let all happen before a time and turn; if it stops then, until nothing is on its way. Returns why it ended."""
+    run, events = held(arrays), held(known)
     until_us, turn, stops = until
     state, heap = run.state, run.heap
     while True:

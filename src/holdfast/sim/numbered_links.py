@@ -5,12 +5,12 @@ nothing but events, requests and timers touches them, a run keeps these numbers 
 the machines, in the same order. The machines are the reference: tests/sim/test_numbered_express.py runs both.
 """
 
-import numba as nb
 import numpy as np
 
 from holdfast.model.limits import MISSING_MAX
 from holdfast.protocol.hops.settings import ANNOUNCED, BACKOFF, FORGOTTEN_MAX
 from holdfast.sim.flights import DELAY_US, JITTER_US, LOSS, REORDER, arrival_us
+from holdfast.sim.held import njit
 from holdfast.sim.links import REORDERED_MAX
 from holdfast.sim.numbered_state import (
     AGAIN_BIT,
@@ -91,7 +91,7 @@ from holdfast.sim.numbered_state import (
 )
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def bytes_of_count(count):
     if count < 2**16:
         return 3 if count >= 2**8 else 2 if count >= 2**7 else 1
@@ -101,7 +101,7 @@ def bytes_of_count(count):
 # The heap ----------------------------------------------------------------------------------------------
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def push(time_us, kind, link, a, b, c, run):
     """There is room: whoever lets things happen sees to that."""
     heap, state = run.heap, run.state
@@ -124,7 +124,7 @@ def push(time_us, kind, link, a, b, c, run):
     heap[at, C] = c
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def drop_first(run):
     heap, state = run.heap, run.state
     last = state[COUNT] - 1
@@ -152,7 +152,7 @@ def drop_first(run):
 # Sending -----------------------------------------------------------------------------------------------
 
 
-@nb.njit
+@njit
 def _draw(link, run):
     state, dice, drawn = run.state, run.dice, run.drawn
     number = dice[link, drawn[link]]
@@ -162,7 +162,7 @@ def _draw(link, run):
     return number
 
 
-@nb.njit
+@njit
 def control_arrival_us(now_us, link, edge, is_lossy, run):
     """Send what carries no event: when it arrives, or -1. Its luck is that of the link, one number after the other."""
     odds = run.odds
@@ -176,7 +176,7 @@ def control_arrival_us(now_us, link, edge, is_lossy, run):
     return now_us + max(np.int64(delay_us), 0)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def transmit(now_us, link, seq, again, run):
     """Put what the ring has under this number on the link, for the first time or again."""
     state, links, ring, outstanding, counts = run.state, run.links, run.ring, run.outstanding, run.counts
@@ -205,7 +205,7 @@ def transmit(now_us, link, seq, again, run):
     push(arrives_us, NUMBERED, link, event, seq, flags | (AGAIN_BIT if again else 0), run)
 
 
-@nb.njit
+@njit
 def announce(now_us, link, run):
     """Say what the last number was, and the first that is still kept."""
     links, more, settings = run.links, run.more, run.settings
@@ -221,7 +221,7 @@ def announce(now_us, link, run):
         push(arrives_us, HIGHEST_SENT, link, seq, first, 0, run)
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _note_sender(link, run):
     """Whether the receiver still has to be told how far the sender has got."""
     state, links = run.state, run.links
@@ -230,7 +230,7 @@ def _note_sender(link, run):
     links[link, SENDER_BUSY] = is_busy
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def number(now_us, link, event, key, size, flags, run):
     """Give an event the next number of a link and keep it there."""
     links, ring, brokers, outstanding, settings = run.links, run.ring, run.brokers, run.outstanding, run.settings
@@ -252,7 +252,7 @@ def number(now_us, link, event, key, size, flags, run):
     return row[SEQ]
 
 
-@nb.njit
+@njit
 def on_idle(now_us, link, run):
     """The timer of a sender: after a silence it repeats its last number, each time after twice as long."""
     links, settings = run.links, run.settings
@@ -273,7 +273,7 @@ def on_idle(now_us, link, run):
 # Receiving ---------------------------------------------------------------------------------------------
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def arrived_or_given_up(link, seq, run):
     """Nobody waits for this copy any more; the sender may have forgotten it already."""
     links, ring, outstanding, settings = run.links, run.ring, run.outstanding, run.settings
@@ -284,7 +284,7 @@ def arrived_or_given_up(link, seq, run):
             kept[RING_EVENT] = NONE
 
 
-@nb.njit
+@njit
 def _take_hole(link, before, hole, run):
     """Take a hole out of the list of its link; `before` is the one before it, or NONE."""
     state, links, holes = run.state, run.links, run.holes
@@ -303,7 +303,7 @@ def _take_hole(link, before, hole, run):
         state[BUSY] -= 1
 
 
-@nb.njit
+@njit
 def _give_up(link, before, hole, run):
     links, holes = run.links, run.holes
     arrived_or_given_up(link, holes[hole, HOLE_SEQ], run)
@@ -311,7 +311,7 @@ def _give_up(link, before, hole, run):
     links[link, LOST] += 1
 
 
-@nb.njit
+@njit
 def _open(now_us, link, last, run):
     """All between the highest number and this one are missing; what the sender cannot have any more is lost."""
     state, links, holes, settings = run.state, run.links, run.holes, run.settings
@@ -338,7 +338,7 @@ def _open(now_us, link, last, run):
     row[RECEIVER_DUE_US] = due_us if row[RECEIVER_DUE_US] < 0 else min(row[RECEIVER_DUE_US], due_us)
 
 
-@nb.njit
+@njit
 def _learn(now_us, link, hole, again, run):
     links, answers, holes = run.links, run.answers, run.holes
     row = links[link]
@@ -356,7 +356,7 @@ def _learn(now_us, link, hole, again, run):
             answers[link, ANSWER_US] += (took_us - answers[link, ANSWER_US]) / 8
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def _begin(link, seq, run):
     links = run.links
     if not links[link, BEGUN]:
@@ -364,7 +364,7 @@ def _begin(link, seq, run):
         links[link, HIGHEST] = 0 if seq < FORGOTTEN_MAX else seq
 
 
-@nb.njit(forceinline=True)
+@njit(forceinline=True)
 def on_numbered(now_us, link, seq, again, run):
     """Whether it is new."""
     links, holes = run.links, run.holes
@@ -385,7 +385,7 @@ def on_numbered(now_us, link, seq, again, run):
     return True
 
 
-@nb.njit
+@njit
 def on_highest(now_us, link, seq, first_kept, run):
     links, holes = run.links, run.holes
     row = links[link]
@@ -403,7 +403,7 @@ def on_highest(now_us, link, seq, first_kept, run):
         hole = after
 
 
-@nb.njit
+@njit
 def _wait_us(link, tries, run):
     answers, settings = run.answers, run.settings
     wait_us = np.float64(settings[FIRST_WAIT_US])
@@ -412,7 +412,7 @@ def _wait_us(link, tries, run):
     return np.int64(min(wait_us * BACKOFF**tries, np.float64(settings[WAIT_MAX_US])))
 
 
-@nb.njit
+@njit
 def ask(now_us, link, run):
     """Ask for all that it is time to ask for, and note what is given up."""
     state, links, brokers, lost = run.state, run.links, run.brokers, run.given_up
@@ -429,7 +429,7 @@ def ask(now_us, link, run):
         row[LOST] = 0
 
 
-@nb.njit
+@njit
 def _ask_due(now_us, link, run):
     links, holes, counts, more, settings = run.links, run.holes, run.counts, run.more, run.settings
     row = links[link]

@@ -172,6 +172,9 @@ class NumberedRun:
 
     # Running ---------------------------------------------------------------------------------------
 
+    def has_something(self, until_us: int) -> bool:
+        return has_something(self.arrays.state, self.arrays.heap, self._entries, until_us)
+
     def go_on(self, until_us: int, stops: bool, turns: Turns) -> None:
         """Let all happen before this time and turn; or, if it `stops`, until nothing is on its way any more."""
         self.arrays = self.arrays._replace(**self._picture_arrays())
@@ -225,6 +228,14 @@ class NumberedRun:
         kept = np.minimum(self._links[own, at.SEQ], self._settings[at.RING])
         missing = self._links[self._links[own, at.BACK], at.HOLE_COUNT]
         return int(kept.max(initial=0)), int(missing.max(initial=0))
+
+
+def has_something(state: NDArray[Any], heap: NDArray[Any], entries: NDArray[Any], until_us: int) -> bool:
+    """Whether anything is to happen up to a time; to ask compiled code takes longer."""
+    entry = int(state[at.ENTRY])
+    if entry < len(entries) and entries[entry, 0] <= until_us:
+        return True
+    return bool(state[at.COUNT] and heap[0, at.TIME_US] <= until_us)
 
 
 def _empty_pool() -> NDArray[np.int32]:
