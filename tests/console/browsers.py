@@ -101,12 +101,19 @@ def console_of(network: Path, *options: str) -> Iterator[str]:
 @contextmanager
 def started(command: list[str]) -> Iterator[str]:
     """The address of the console that this command serves until the end."""
+    with process_of(command) as (url, _):
+        yield url
+
+
+@contextmanager
+def process_of(command: list[str]) -> Iterator[tuple[str, int]]:
+    """The same, and the process."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         for line in process.stderr:
             if found := re.match(r"console: (\S+)", line):
-                yield found[1]
+                yield found[1], process.pid
                 break
         else:
             raise AssertionError("the run ended without a console")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.browsers import BROWSERS, NETWORK, console_of, drive, started
+from tests.console.browsers import BROWSERS, NETWORK, PROGRAM, console_of, drive, process_of, started
 
 pytest.importorskip("aiohttp", reason="the extra `console` is not installed")
 
@@ -32,8 +32,8 @@ def test_every_view_works_fits_and_is_accessible_and_a_killed_broker_heals(brows
 def test_a_page_says_that_its_run_has_ended_and_keeps_the_last_state(browser: str, tmp_path: Path) -> None:
     network = tmp_path / "square.toml"
     network.write_text(NETWORK)
-    with console_of(network, "--duration", "12") as url:
-        told = drive("ending.mjs", browser, url)
+    with process_of([*PROGRAM, "up", str(network), "--console", "127.0.0.1:0"]) as (url, pid):
+        told = drive("ending.mjs", browser, url, str(pid))
     assert told["notice"].startswith("the run has ended after") and not told["faded"]
     assert int(told["published"].split()[0]) > 0
     assert told["planned"].startswith("the console does not answer")

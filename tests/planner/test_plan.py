@@ -141,6 +141,7 @@ def test_what_if_a_link_or_a_broker_were_gone() -> None:
         ("west-middle.mttr_s=5", "never fails in the file"),
         ("remove east", "no subscriber or no publisher is left"),
         ("nobody=0.9, middle=2", "no broker or link.*up to 1"),
+        ("remove quux", "there are the brokers .*middle.*; a link is written as"),
         ("remove middle, middle=0.9", "middle is changed or removed before"),
         ("middle=0.9, remove middle", "middle is changed or removed before"),
         ("middle.mttr_s=9, middle.mttr_s=8", "middle is changed or removed before"),

@@ -251,6 +251,8 @@ def test_keys_makes_everything_once_and_keeps_what_is_there(tmp_path: Path, caps
     assert verb(str(folder), "--broker", "b1", "--client", "feed") == 0
     assert (folder / "ca.pem").read_bytes() == before
     assert [Path(each).name for each in capsys.readouterr().out.split()] == ["feed.key", "feed.pem", "feed.token"]
+    assert verb(str(folder), "--broker", "b1") == 0
+    assert capsys.readouterr().err == f"{folder}: everything that was asked for is there already\n"
 
 
 @pytest.mark.parametrize("words", [["--broker", "a/b"], ["--client", "a b"], ["--broker", "x", "--client", "x"]])

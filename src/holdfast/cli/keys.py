@@ -1,6 +1,7 @@
 """`holdfast keys`: certificates, tokens and a key for brokers, for development."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -71,3 +72,5 @@ def run(
         return
     for made in authority.made:
         print(made)
+    if not authority.made:
+        print(f"{folder}: everything that was asked for is there already", file=sys.stderr)

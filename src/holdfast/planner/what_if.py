@@ -12,6 +12,7 @@ from holdfast.planner.overlay import Overlay
 from holdfast.planner.plan import Case
 
 _PROPERTIES = ("availability", "mttr_s", "mtbf_s")
+_NAMED_MAX = 8  # brokers in a message: what fits in two lines
 
 
 @dataclass(frozen=True)
@@ -109,5 +110,6 @@ def _find(overlay: Overlay, name: str) -> _Target:
                 raise InputError(f"there is no link between {name[:at]} and {name[at + 1 :]}")
             return _Target(link=link)
     known = [*overlay.names, *(overlay.link_name(at) for at in range(len(overlay.links)))]
-    hint = did_you_mean(name, known) or "a link is written as b1-b2"
+    named = ", ".join(overlay.names[:_NAMED_MAX]) + (" and more" if len(overlay.names) > _NAMED_MAX else "")
+    hint = did_you_mean(name, known) or f"there are the brokers {named}; a link is written as b1-b2"
     raise InputError(f'there is no broker or link "{name}"; {hint}')

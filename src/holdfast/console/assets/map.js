@@ -151,12 +151,16 @@ class Picture {
     return { left: at.x - half, right: at.x + half, top: at.y - 32, bottom: at.y + 48 };
   }
 
-  // The numbers of a link stand beside its middle where there is room; without room they are shown when it is chosen.
+  // The numbers of a link stand beside its middle, or nearer to an end, where there is room; without room they are shown
+  // when it is chosen. A line that slopes needs more distance, so that it does not run through them.
   beside(label, a, b, words, always) {
     const half = 3.3 * words.length;
-    const steep = Math.abs(b.y - a.y) > 0.6 * Math.abs(b.x - a.x);
-    const [x, y] = [(a.x + b.x) / 2, (a.y + b.y) / 2];
-    const places = steep ? [[x + half + 9, y + 4], [x - half - 9, y + 4], [x, y - 8]] : [[x, y - 9], [x, y + 18], [x + half + 9, y + 4]];
+    const slope = Math.abs(b.y - a.y) / Math.max(1, Math.abs(b.x - a.x));
+    const places = [0.5, 0.38, 0.62].flatMap((share) => {
+      const [x, y] = [a.x + share * (b.x - a.x), a.y + share * (b.y - a.y)];
+      const [aside, above] = [half + 5 + 8 / slope, slope * half];
+      return slope > 0.6 ? [[x + aside, y + 4], [x - aside, y + 4]] : [[x, y - 8 - above], [x, y + 16 + above]];
+    });
     const box = ([left, top]) => ({ left: left - half, right: left + half, top: top - 12, bottom: top + 4 });
     const free = ([left, top]) => left - half > 0 && left + half < this.width && !this.taken.some((each) => overlap(each, box([left, top])));
     const place = places.find(free) || (always ? places[0] : null);
