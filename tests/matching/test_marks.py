@@ -37,3 +37,4 @@ def test_marks_are_those_of_the_keys_that_match_whatever_was_marked_and_removed(
             if parse(each).matches(event):
                 expected |= its_bits
         assert live.marks(event) == view.marks(event) == expected
+    assert live.marks_each([]) == view.marks_each([]) == []

@@ -15,8 +15,9 @@ from holdfast.net.address import Address
 from holdfast.net.client import Client
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
-from holdfast.net.session import open_session
+from holdfast.net.session import Session, open_session
 from holdfast.net.tls import TlsFiles
+from holdfast.net.wire import Wire
 from holdfast.protocol.effects import PublishCall
 from holdfast.protocol.hops.settings import HopSettings
 from tests.net.certificates import Authority
@@ -308,6 +309,29 @@ async def test_stopping_sends_what_waits_or_counts_it() -> None:
         await b2.stop()
         assert values(await take(wanted, 2_000)) == list(range(2_000))
         assert b1.counters.unsent == b2.counters.unsent == 0
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+@live
+async def test_a_broker_stops_although_somebody_comes_at_that_moment(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """uvloop tells nobody that a connection is closed whose handshake is cancelled just when it is through."""
+
+    def accept_and_stop_listening(self: BrokerNode, wire: Wire) -> Session:
+        session = accept(self, wire)
+        for each in self._listeners:
+            each.close()
+        return session
+
+    accept = BrokerNode._accept
+    monkeypatch.setattr(BrokerNode, "_accept", accept_and_stop_listening)
+    async with lab() as net:
+        tls = authority.broker("b1") if scheme == "tls" else None
+        broker = await net.broker("b1", f"{scheme}://127.0.0.1:0", tls=tls)
+        files = vars(authority.files("c")) if scheme == "tls" else {}
+        await fails(connect(str(broker.listening[0]), settings=QUICK, **files).__aenter__(), TransportError)
+        await asyncio.wait_for(broker.stop(), 20)
 
 
 @live

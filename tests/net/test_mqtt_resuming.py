@@ -88,6 +88,31 @@ async def test_what_is_sent_again_keeps_to_what_the_new_connection_takes() -> No
 
 @pytest.mark.parametrize("hops", MODES)
 @pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("before", [0, 1, 3])
+@live
+async def test_what_is_acknowledged_before_the_store_hands_it_over_again_is_that_event_and_no_other(
+    tmp_path: Path, hops: str, qos: int, before: int
+) -> None:
+    """A client that takes two at a time has no room for what its broker's store hands over until it acknowledges."""
+    async with (
+        broker(tmp_path, hops) as b1,
+        MqttClient(mqtt_port(b1), "pub") as pub,
+    ):
+        async with MqttClient(mqtt_port(b1), "sub", receive_maximum=2, **LASTING) as sub:
+            await sub.subscribe("a", qos=qos)
+            for number in range(before + 6):
+                await pub.publish("a", b"%d" % number, 1)
+            assert [(await sub.event()).payload for _ in range(before)] == [b"%d" % each for each in range(before)]
+            await read(sub, 2)
+        async with MqttClient(mqtt_port(b1), "sub", receive_maximum=2, **LASTING) as sub:
+            again = [await sub.event() for _ in range(6)]
+            assert await sub.silent()
+        expected = [(b"%d" % (before + number), number < 2) for number in range(6)]
+        assert [(each.payload, each.duplicate) for each in again] == expected
+
+
+@pytest.mark.parametrize("hops", MODES)
+@pytest.mark.parametrize("qos", [1, 2])
 @live
 async def test_each_subscription_begins_with_what_is_retained_as_often_as_it_is_made(
     tmp_path: Path, hops: str, qos: int

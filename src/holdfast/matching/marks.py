@@ -31,7 +31,7 @@ class Marked(Generic[K]):
     def marks_each(self, events: Sequence[Attributes]) -> list[int]:
         """What `marks` says of each."""
         found = self.match_each(events)
-        if found.count(found[0]) == len(found):  # usual where there is only one key
+        if found and found.count(found[0]) == len(found):  # usual where there is only one key
             return [self._together(found[0])] * len(found)
         return [self._together(each) for each in found]
 

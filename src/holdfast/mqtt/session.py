@@ -34,6 +34,7 @@ from holdfast.mqtt.replays import EventKey, Round, is_new
 from holdfast.mqtt.topics import matches
 
 IDS_MAX = 65_535  # an identifier has 16 bits
+NO_TOKEN = 0  # of an event that nobody keeps for us, or that has not come from there yet
 _REPEATS_MAX = 1  # of a PUBLISH of quality 2 on one connection: more is a client that does not read
 _DONE_MAX = 10_000  # events that were acknowledged last: the broker's store may not have heard of it in its last second
 
@@ -105,6 +106,7 @@ class MqttSession:
         self._by_key: dict[EventKey, int] = {}
         self._awaited = 0  # of them, those that an earlier process has sent and whose events have not come to us again
         self._done: dict[EventKey, None] = {}  # of quality 2, where there are notes
+        self._had: dict[EventKey, None] = {}  # acknowledged before the broker has handed them over again
         self._last_id = 0
         self._incoming: dict[int, _Incoming] = {}
         self._has_notes = has_notes
@@ -140,6 +142,15 @@ class MqttSession:
         self._goes(each)
         return replaced(each.packet, duplicate=True)
 
+    def begin_tokens(self) -> None:
+        """Tokens are given anew, because the broker hands over again what the client has not acknowledged.
+
+        Until an event has come again, nobody can be told that the client has it: its old token may be another's by now.
+        """
+        self._had.clear()
+        for each in self._outgoing.values():
+            each.token = NO_TOKEN
+
     def _goes(self, each: _Outgoing) -> None:
         each.under_way = True
         self.under_way += 1
@@ -160,6 +171,9 @@ class MqttSession:
     ) -> tuple[PublishPacket | None, bool]:
         """The packet with an identifier, None when it was sent before; and whether the client is done with it."""
         if key in self._done or (round_ is not None and key in round_.done):
+            return None, True
+        if key in self._had:
+            del self._had[key]
             return None, True
         known = self._by_key.get(key)
         if known is not None:
@@ -231,6 +245,8 @@ class MqttSession:
             each.round.unacknowledged -= 1
         if each.qos == 2:
             self._note_done(number, each)
+        elif each.token == NO_TOKEN and is_new(each.key):
+            self._had[each.key] = None
         if each.round is not None:
             self._look_whether_over(each.round)
         return each.token
@@ -410,7 +426,7 @@ class MqttSession:
         else:
             comes_again = note.phase == "sent" and (is_new(key) or round_ is not None)
             phase: Phase = "sent" if comes_again else "released"
-            self._outgoing[note.packet_id] = _Outgoing(None, 0, key, phase, round_=round_)
+            self._outgoing[note.packet_id] = _Outgoing(None, NO_TOKEN, key, phase, round_=round_)
             self._by_key[key] = note.packet_id
             self._last_id = max(self._last_id, note.packet_id)
             self._awaited += comes_again

@@ -40,7 +40,8 @@ class Acceptor:
         self._refused = refused
         self._paused = paused
         self._sockets = sockets
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
+        self._ended: set[asyncio.Task[None]] = set()  # of them, those that we have ended
         self._loop = asyncio.get_running_loop()
         for each in sockets:
             self._loop.add_reader(each, self._accept, each)
@@ -58,14 +59,25 @@ class Acceptor:
                 return
             who = f"{far[0]}:{far[1]}"
             task = self._loop.create_task(self._shake_hands(connection, who))
-            self._handshakes.add(task)
+            self._handshakes[task] = connection
             task.add_done_callback(self._done)
-            if self.context is not None:  # after its first step, which sees to it that the connection is closed
-                self._half_open.enter(task, who, partial(self._loop.call_soon, task.cancel))
+            if self.context is not None:
+                self._half_open.enter(task, who, partial(self._end, task))
 
     def _done(self, handshake: "asyncio.Task[None]") -> None:
-        self._handshakes.discard(handshake)
+        del self._handshakes[handshake]
+        self._ended.discard(handshake)
         self._half_open.leave(handshake)
+
+    def _end(self, handshake: "asyncio.Task[None]") -> None:
+        """As if the other end had closed the connection.
+
+        A task that is cancelled when the connection has just been made has uvloop close it without telling its
+        protocol, and whoever waits for the end of the connection would wait for ever.
+        """
+        self._ended.add(handshake)
+        with suppress(OSError):
+            self._handshakes[handshake].shutdown(socket.SHUT_RDWR)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if listener in self._sockets:
@@ -81,7 +93,7 @@ class Acceptor:
                 self._new, connection, ssl=self.context, ssl_handshake_timeout=limit_s
             )
         except OSError as problem:  # errors of TLS and timeouts as well
-            if self.context is not None:
+            if self.context is not None and asyncio.current_task() not in self._ended:
                 self._refused(who, problem)
 
     def close(self) -> None:
@@ -89,8 +101,8 @@ class Acceptor:
             self._loop.remove_reader(each)
             each.close()
         self._sockets.clear()
-        for task in self._handshakes:
-            task.cancel()
+        for handshake in self._handshakes:
+            self._end(handshake)
 
 
 async def bound(host: str, port: int, backlog: int) -> list[socket.socket]:

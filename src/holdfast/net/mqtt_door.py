@@ -197,6 +197,9 @@ class Door:
             place.session.set_will(connect.will)
             place.session.note_session()
             await self.write(place.session.notes())
+            if self.closed:
+                await place.close()
+                raise MqttError(SERVER_UNAVAILABLE, "the broker stops")
             place.line = line
             self._places[name] = place
         return place, present, guest

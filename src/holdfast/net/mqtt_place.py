@@ -8,17 +8,19 @@ as it does for any client that is away.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
 from holdfast.language.parser import parse
+from holdfast.model.errors import MisuseError
 from holdfast.model.messages import Publication
 from holdfast.mqtt.connection import Connection, Done, Effect
 from holdfast.mqtt.events import publish_of, topic_of
 from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.replays import Round
 from holdfast.mqtt.retained import Retained, Search
-from holdfast.mqtt.session import MqttSession, MqttSubscription
+from holdfast.mqtt.session import NO_TOKEN, MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
 from holdfast.net.departures import Departures
 from holdfast.net.mqtt_past import PastOf, Replay
@@ -29,7 +31,6 @@ from holdfast.net.subscription import QUEUE_MAX
 from holdfast.trust.identity import ANONYMOUS, Principal
 
 _AT_ONCE_MAX = 64  # events whose notes are written together, which takes a few milliseconds
-_REPLAY = 0  # the token of an event that nobody keeps for us
 _REPEATS_MAX = 2 * QUEUE_MAX  # that are recognised: what is new and waits is in the queue, or stored by the broker
 
 
@@ -93,6 +94,7 @@ class ClientPlace:
         self.seat = seat
         self._token = self._done_to = 0
         self._done.clear()
+        self.session.begin_tokens()
         for id_, wanted in self.session.subscriptions.items():
             seat.want(id_, wanted.condition, wanted.group, self._shared_max)
         seat.begin()
@@ -128,7 +130,10 @@ class ClientPlace:
         """The connection is gone, and the session stays."""
         self._stop_pumping()
         if self.seat is not None:
-            await self.seat.all_stored()  # what the broker does not have by now, it never gets over this connection
+            with suppress(MisuseError):
+                await self.seat.all_stored()  # what the broker does not have by now, it never gets over this connection
+            if self.seat is None:  # the broker has stopped meanwhile
+                return
         self.session.left_us = self._clock.now_us()
         self.session.note_session()
         await self.safe()
@@ -291,7 +296,7 @@ class ClientPlace:
     def _replay(self, line: ClientLine) -> list[Effect]:
         topic, event, wanted, round_ = self._replays.popleft()
         packet, key = publish_of(event, topic, self._clock.now_us()), round_.key(event.source, event.seq)
-        return line.machine.deliver(packet, [wanted], _REPLAY, key, round_ if round_.lasts else None)
+        return line.machine.deliver(packet, [wanted], NO_TOKEN, key, round_ if round_.lasts else None)
 
     def lose(self, why: str) -> None:
         """The client does not get an event; it has no other way to learn of it than whoever runs the broker."""
