@@ -1,5 +1,7 @@
 """In which order a publisher of MQTT sends: Paho on its own, and as the nemesis has it publish."""
 
+import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from holdfast.mqtt.decoding import CONNECT, Framer, decode_untrusted
 from holdfast.mqtt.encoding import encode
 from holdfast.mqtt.packets import Connack, Packet, PublishAck, PublishPacket
+from holdfast.nemesis import mqtt_process
 from holdfast.nemesis.client_process import ClientPlan
 from holdfast.nemesis.mqtt_process import MqttProcess
 from tests.house.tree import ROOT
@@ -105,3 +108,17 @@ def test_without_a_connection_events_wait_in_paho_in_their_order(server: SlowSer
     server.on_connect()
     server.send(Connack(0))
     assert [b'"n": %d' % n in server.publish().payload for n in (1, 2)] == [True, True]
+
+
+def test_who_leaves_says_what_its_broker_has_not_acknowledged(
+    server: SlowServer, publisher: MqttProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mqtt_process, "_STOP_S", 0.0)
+    server.send(Connack(0))
+    server.send(PublishAck("puback", server.publish().packet_id))
+    until(lambda: publisher.published_in_turn({"n": 2}), "it is its turn")
+    assert publisher.published_in_turn({"n": 3})
+    asyncio.run(publisher._do({"do": "close"}))
+    lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    assert [(each["first"], each["last"]) for each in lines if each["k"] == "unflushed"] == [(2, 2), (3, 3)]
+    assert [each["upto"] for each in lines if each["k"] == "flushed"] == [1]

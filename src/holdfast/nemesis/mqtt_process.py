@@ -162,6 +162,13 @@ class MqttProcess:
             await asyncio.sleep(0.05)
         self._flush()
 
+    def _doubt(self) -> None:
+        """What has no PUBACK when we leave may be lost, and an application knows that from Paho."""
+        with self._lock:
+            left = sorted(self._unacknowledged.values())
+        for number in left:
+            self._journal.write("unflushed", first=number, last=number, text="no PUBACK")
+
     # Subscribing ---------------------------------------------------------------------------------
 
     def _note(self, key: str, condition: str) -> int:
@@ -240,6 +247,7 @@ class MqttProcess:
                 self._commands.answer(settled=self.paho.is_connected() and not self._unacknowledged)
             case "close":
                 await self._stop_publishing()
+                self._doubt()
                 with suppress(RuntimeError):
                     self.paho.disconnect()
                     await asyncio.to_thread(self.paho.loop_stop)
