@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from bench.audit_trace import write_trace
@@ -18,6 +19,7 @@ from holdfast.pipeline.audit.job import Audit, audited
 from holdfast.pipeline.audit.slices import shown
 from holdfast.pipeline.audit.trace_footers import read_footers
 from holdfast.pipeline.engine import Relation
+from holdfast.pipeline.many_files import HERE_MAX
 from holdfast.sim.swarm_scenarios import scenario
 from tests.pipeline import audit_runs
 from tests.pipeline.conftest import Audited, embedded_audit, spark_audit
@@ -163,6 +165,33 @@ def test_small_traces_are_audited_in_the_process_and_large_ones_or_clusters_get_
     monkeypatch.setattr(engines, "EMBEDDED_ROWS_MAX", 10)
     assert engines.engine_for(None, footers) == "spark"
     assert engines.engine_for("embedded", footers) == "embedded"
+
+
+@pytest.mark.usefixtures("spark")
+def test_footers_of_many_files_are_read_in_tasks_where_spark_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit_runs.simulate(audit_runs.HONEST, tmp_path / "run")
+    [whole] = (tmp_path / "run" / "deliveries").iterdir()
+    rows = pq.ParquetFile(whole).read()
+    whole.unlink()
+    for at in range(HERE_MAX):
+        first, end = (at * rows.num_rows // HERE_MAX, (at + 1) * rows.num_rows // HERE_MAX)
+        pq.write_table(rows.slice(first, end - first), whole.with_name(f"part-{at:05}.parquet"))
+
+    def told(*words: str) -> Any:
+        with pytest.raises(SystemExit) as left:
+            main(["audit", str(tmp_path / "run"), "--json", *words])
+        found = capsys.readouterr()
+        return json.loads(found.out) if left.value.code != 2 else found.err
+
+    here = told("--engine", "embedded")
+    monkeypatch.setattr(pq, "read_metadata", None)  # of the driver, not of its workers
+    there = told("--engine", "spark")
+    assert (there.pop("engine"), here.pop("engine")) == ("spark", "embedded")
+    assert there == here
+    whole.write_bytes(b"PAR1 and no more")
+    assert "part-00000.parquet: cannot be read" in told("--engine", "spark")
 
 
 def test_the_command_says_which_engine_it_took(audited_traces: Audited, capsys: pytest.CaptureFixture[str]) -> None:

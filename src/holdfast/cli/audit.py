@@ -72,8 +72,6 @@ def run(
       holdfast audit run-7 run-8 --compare --out both
       holdfast audit run-live --follow --checkpoint progress --out audit-live
     """
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
     if compare and len(runs) != 2:
         raise InputError(f"--compare wants two runs, found {len(runs)}")
     if out is not None and any(each.resolve() == out.resolve() for each in runs):
@@ -87,13 +85,15 @@ def run(
         return
     if not follow and (once or checkpoint is not None):
         raise InputError("--once and --checkpoint go with --follow")
-    footers = read_footers(runs)
-    from holdfast.pipeline.audit.engines import engine_for, start
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.promises import Asked
+    from holdfast.pipeline.audit.engines import engine_for, footers_of, start
 
-    name = engine_for(engine.value if engine is not None else None, footers, bool(master or settings))
+    asked: EngineName | None = engine.value if engine is not None else None
     with spark_progress(as_json) as progress:
+        footers = footers_of(runs, asked, master, settings, progress.step)
+        name = engine_for(asked, footers, bool(master or settings))
+        from holdfast.pipeline.audit.job import audited
+        from holdfast.pipeline.audit.promises import Asked
+
         started = start(name, footers, master, settings, progress.step)
         progress.watch(getattr(started, "spark", None))
         results = _results(out, overwrite)

@@ -1,11 +1,16 @@
 """Which engine audits: Spark for large traces and clusters, the embedded one for small traces. The plan is one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.model.extras import require
-from holdfast.pipeline.audit.trace_footers import RunFooters
+from holdfast.pipeline.audit.trace_footers import RunFooters, look, read_footers
 from holdfast.pipeline.audit.trace_tables import TraceEngine
 from holdfast.pipeline.engine import EngineName, environment_names_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Rows of all tables together. Up to here the embedded engine is done before Spark has started and planned; beyond, one
 # process and its memory are no longer the right place.
@@ -34,14 +39,40 @@ def start(
         from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine  # noqa: PLC0415 - one of the two
 
         return EmbeddedTraceEngine()
-    require("pyspark")
+    spark = _session(master, settings, progress, is_short=_rows(footers) < _SHORT_ROWS)
     from holdfast.pipeline.audit.spark_trace import SparkTraceEngine  # noqa: PLC0415 - takes a second
-    from holdfast.pipeline.session import plain_interrupts, session  # noqa: PLC0415
+
+    return SparkTraceEngine(spark, _rows(footers))
+
+
+def footers_of(
+    runs: Sequence[Path],
+    asked: EngineName | None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> list[RunFooters]:
+    """Those of many files in tasks, if Spark audits whatever they say. Otherwise here: they choose the engine."""
+    if engine_for(asked, (), bool(master or settings)) != "spark":
+        return read_footers(runs)
+    require("pyspark")
+    from holdfast.pipeline.many_files import HERE_MAX, looked_at  # noqa: PLC0415 - imports Spark
+
+    if sum(1 for run in runs for _ in run.glob("*/*.parquet")) <= HERE_MAX:
+        return read_footers(runs)  # what is wrong with a small run is told in a moment
+    spark = _session(master, settings, progress, is_short=False)
+    return read_footers(runs, lambda files: looked_at(spark, files, look))
+
+
+def _session(
+    master: str | None, settings: Mapping[str, str] | None, progress: Callable[[str], None], is_short: bool
+) -> "SparkSession":
+    from holdfast.pipeline.session import plain_interrupts, session  # noqa: PLC0415 - requires pyspark itself
 
     progress("starting Spark")
-    spark = session("holdfast audit", master, settings, profile="test" if _rows(footers) < _SHORT_ROWS else "run")
+    spark = session("holdfast audit", master, settings, profile="test" if is_short else "run")
     plain_interrupts()
-    return SparkTraceEngine(spark, _rows(footers))
+    return spark
 
 
 def _rows(footers: Sequence[RunFooters]) -> int:

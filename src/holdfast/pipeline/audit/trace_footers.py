@@ -1,14 +1,15 @@
-"""What a run's files say of themselves: read from their footers, before an engine is even started.
+"""What a run's files say of themselves: read from their footers, before an engine is even started; where Spark was
+asked for and files are many, in its tasks.
 
 A footer is a few hundred bytes at the end of a Parquet file and holds its columns and the number of its rows. So an
 unfinished, damaged or foreign run is refused in a moment, with all its problems at once; the engine is handed the
 schema instead of looking for it; and the caller knows how large the work is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,13 +42,30 @@ class RunFooters:
         return {name: sum(parts.values()) for name, parts in self.parts.items()}
 
 
-def read_footers(folders: Sequence[Path]) -> list[RunFooters]:
+Looked: TypeAlias = "pq.FileMetaData | str"  # or what is wrong with the file
+
+
+def look(path: Path) -> Looked:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowInvalid, OSError) as problem:
+        return _one_line(problem)
+
+
+def look_here(paths: Sequence[Path]) -> list[Looked]:
+    return [look(each) for each in paths]
+
+
+def read_footers(
+    folders: Sequence[Path], looked_at: Callable[[Sequence[Path]], list[Looked]] = look_here
+) -> list[RunFooters]:
     """The runs in these folders, or one InputError with everything that is wrong with any of them."""
     problems: list[str] = []
     twice = sorted({str(folder) for folder in folders if folders.count(folder) > 1})
     if twice:
         problems.append(f"{', '.join(twice)}: given twice; name each run once")
-    found = [_footers(folder, label, problems) for folder, label in zip(folders, labels(folders), strict=True)]
+    named = zip(folders, labels(folders), strict=True)
+    found = [_footers(folder, label, looked_at, problems) for folder, label in named]
     if problems:
         raise InputError("\n".join(problems))
     return [each for each in found if each is not None]
@@ -64,7 +82,9 @@ def damaged(folder: Path, error: InvalidSubscriptionsError) -> InputError:
     return InputError(f"{folder}: damaged, {error.number} not valid; by their rows in the table:\n{error.listed}")
 
 
-def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None:
+def _footers(
+    folder: Path, label: str, looked_at: Callable[[Sequence[Path]], list[Looked]], problems: list[str]
+) -> RunFooters | None:
     about = _about(folder, problems)
     if about is None:
         return None
@@ -79,9 +99,10 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
         return None
     schemas: dict[str, pa.Schema] = {}
     sizes: dict[str, dict[str, int]] = {}
+    every = [path for paths in parts.values() for path in paths]
+    looked = dict(zip(every, looked_at(every), strict=True))
     for name, paths in parts.items():
-        found = {path.name: _footer(path, problems) for path in paths}
-        known = {part: each for part, each in found.items() if each is not None}
+        known = _readable({path: looked[path] for path in paths}, problems)
         _refuse_other_columns(folder / name, known, expected[name].names, problems)
         sizes[name] = {part: each.num_rows for part, each in known.items()}
         found_schemas = [each.schema.to_arrow_schema() for each in known.values()]
@@ -123,12 +144,14 @@ def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
     return about
 
 
-def _footer(path: Path, problems: list[str]) -> pq.FileMetaData | None:
-    try:
-        return pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError) as problem:
-        problems.append(f"{path}: cannot be read ({_one_line(problem)}); was the run cut off?")
-        return None
+def _readable(looked: dict[Path, Looked], problems: list[str]) -> dict[str, pq.FileMetaData]:
+    """By the names of the files."""
+    problems += [
+        f"{path}: cannot be read ({each}); was the run cut off?"
+        for path, each in looked.items()
+        if isinstance(each, str)
+    ]
+    return {path.name: each for path, each in looked.items() if not isinstance(each, str)}
 
 
 def _merged(
