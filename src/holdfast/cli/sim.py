@@ -115,7 +115,8 @@ def _verdict_line(verdict: "Verdict") -> str:
     if not verdict.checked:
         return f"  {verdict.promise:<20}nothing to check"
     if verdict.holds:
-        return f"  {verdict.promise:<20}holds ({verdict.checked:,} checked)"
+        against = f"; {verdict.broken:,} against it, within what is promised" if verdict.broken else ""
+        return f"  {verdict.promise:<20}holds ({verdict.checked:,} checked{against})"
     such = f", such as {verdict.examples[0]}" if verdict.examples else ""
     note = f"; {verdict.note}" if verdict.note else ""
     return f"  {verdict.promise:<20}BROKEN {verdict.broken:,} times in {verdict.checked:,}{such}{note}"
@@ -172,5 +173,7 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
         lines.append(
             f"    {kind:<14}{counts['sent']:>12,} sent {counts['bytes']:>14,} bytes {counts['lost']:>10,} lost"
         )
-    lines += [f"  {kind:<19} {count:,}" for kind, count in sorted(outcome.incidents.items())]
+    if outcome.incidents:
+        lines.append(f"  {'incidents':<20}{sum(outcome.incidents.values()):,}")
+        lines += [f"    {kind:<17} {count:,}" for kind, count in sorted(outcome.incidents.items())]
     return "\n".join(lines)
