@@ -46,4 +46,9 @@ async def main(address: str, seconds: int) -> None:
         reading.cancel()
 
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30))
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
+try:
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30))
+except holdfast.TransportError as problem:
+    sys.exit(str(problem))

@@ -1,4 +1,4 @@
-"""What `holdfast sim` prints about a run, and about the promises that it checks."""
+"""What the command line prints: the list of verbs, what `holdfast sim` says of a run and of its promises."""
 
 from pathlib import Path
 
@@ -44,3 +44,9 @@ def test_incidents_stand_under_their_sum_and_not_among_the_counts(
     kinds = dict(line.split() for line in lines[at + 1 :])
     assert all(line.startswith("    ") for line in lines[at + 1 :])
     assert sum(int(count.replace(",", "")) for count in kinds.values()) == int(lines[at].split()[1].replace(",", ""))
+
+
+def test_the_list_of_verbs_says_of_each_in_one_line_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]  # where a line has no room

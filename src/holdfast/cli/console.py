@@ -17,7 +17,7 @@ def run(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the console is served.")] = DEFAULT_PLACE,
     token_keys: TokenKeys = None,
 ) -> None:
-    """Serve a page that shows brokers, their links and their load, as they are now.
+    """Show brokers, their links and their load in a browser.
 
     Asks each broker once a second for its status, and says on stderr which of them do not answer. On the loopback
     interface everybody on this machine may look; elsewhere a page needs the token that is printed at the start. The

@@ -22,10 +22,11 @@ def run(
     body: BusBody = "native",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
-    """Store the events of a bus that a condition describes, and send them to who missed them.
+    """Store events of a bus, and send them to who missed them.
 
-    Runs until Ctrl-C or SIGTERM. It answers for publishers that are silent or dead; a publisher that lives answers
-    itself. Prints one line when it is ready and one with its counters when it has stopped.
+    It stores those that the condition describes. Runs until Ctrl-C or SIGTERM. It answers for publishers that are
+    silent or dead; a publisher that lives answers itself. Prints one line when it is ready and one with its
+    counters when it has stopped.
 
     \b
     Example:

@@ -35,11 +35,12 @@ def run(
     days: Annotated[int, typer.Option(min=1, help="How long certificates and tokens are valid.")] = 365,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Make an authority for development, with certificates, tokens and a key for brokers.
+    """Make certificates, tokens and keys, for development.
 
-    Prints what it has made. Called again for the same folder, it makes what is missing, and new tokens for the clients
-    that are named. To change the key of a signer, move its file away first. Whoever can read the folder can become
-    anybody: in production, use an authority of your own.
+    They come from an authority of its own, with a key that brokers share. Prints what it has made. Called again for
+    the same folder, it makes what is missing, and new tokens for the clients that are named. To change the key of a
+    signer, move its file away first. Whoever can read the folder can become anybody: in production, use an
+    authority of your own.
 
     \b
     Example:

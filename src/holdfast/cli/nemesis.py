@@ -30,7 +30,7 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a network file live, attack it, and judge what it delivered.
+    """Attack a live run of a network file, judge what it delivered.
 
     Brokers and clients are processes that are killed and stopped. Proxies between them cut, stall and delay their
     connections. Of every event that is owed, by DuckDB, the judge wants that it was delivered once, in order where

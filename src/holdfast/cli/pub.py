@@ -69,10 +69,10 @@ def run(
     body: BusBody = "native",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Publish events: the arguments, or the lines of standard input, each a JSON object.
+    """Publish events, given as arguments or on standard input.
 
-    What is not an event is reported on stderr with its number, and skipped. A timestamp is written as
-    {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
+    Each argument, or each line, is a JSON object. What is not an event is reported on stderr with its number, and
+    skipped. A timestamp is written as {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
 
     Exit code 0: all are published. 1: some were skipped, or refused by the broker. 2: there is no such broker, or an
     option is wrong.
