@@ -7,7 +7,7 @@ few are compared; the book remembers every comparison. Many disjunctions are on 
 milliseconds to compare: what takes too long is not compared but told, which is never wrong.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from holdfast.language.subscription import Filter, apart, necessary
@@ -15,7 +15,6 @@ from holdfast.model.large_map import LargeMap
 from holdfast.protocol.conditions import ConditionBook, Cost, evict
 
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
-Shelves = LargeMap[Mark, dict[str, None]]  # never gone through
 
 _COMPARED_MAX = 16  # filters; a larger disjunction is told as it is: comparing two takes the product of their filters
 
@@ -25,6 +24,36 @@ _ANY = object()
 _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
 
 
+class _Shelves:
+    """Conditions by mark, never gone through. Mostly there is one under a mark: a dict for it alone takes 184 bytes."""
+
+    __slots__ = ("_under",)
+
+    def __init__(self) -> None:
+        self._under: LargeMap[Mark, str | dict[str, None]] = LargeMap(hash)
+
+    def under(self, mark: Mark) -> Collection[str]:
+        there = self._under.get(mark)
+        if there is None:
+            return ()
+        return there if isinstance(there, dict) else (there,)
+
+    def put(self, mark: Mark, condition: str) -> None:
+        there = self._under.get(mark)
+        if isinstance(there, dict):
+            there[condition] = None
+        else:
+            self._under[mark] = condition if there is None else dict.fromkeys((there, condition))
+
+    def take_out(self, mark: Mark, condition: str) -> None:
+        there = self._under[mark]
+        if isinstance(there, dict):
+            del there[condition]
+            if there:
+                return
+        del self._under[mark]
+
+
 class Cover:
     def __init__(self, book: ConditionBook) -> None:
         self._book = book
@@ -32,8 +61,8 @@ class Cover:
         self._chosen: LargeMap[str, Mark] = (
             LargeMap()
         )  # each with the mark under which it is found as one that may cover
-        self._wide: Shelves = LargeMap(hash)  # chosen ones, each under one of its marks
-        self._narrow: Shelves = LargeMap(hash)  # all, under every mark
+        self._wide = _Shelves()  # chosen ones, each under one of its marks
+        self._narrow = _Shelves()  # all, under every mark
         self._large: dict[str, None] = {}  # those that are not compared
         self._under: LargeMap[str, dict[str, None]] = LargeMap()  # chosen one -> those that are not told because of it
         self._over: LargeMap[str, str] = LargeMap()  # and the other way round
@@ -55,7 +84,7 @@ class Cover:
             return [condition], []
         marks = self._all[condition] = self._marks(condition)
         for mark in marks:
-            self._narrow.setdefault(mark, {})[condition] = None
+            self._narrow.put(mark, condition)
         return self._choose(condition, marks)
 
     def remove(self, condition: str) -> tuple[list[str], list[str]]:
@@ -65,7 +94,7 @@ class Cover:
             return [], []
         marks = self._all.pop(condition)
         for mark in marks:
-            _take_out(self._narrow, mark, condition)
+            self._narrow.take_out(mark, condition)
         if condition not in self._chosen:
             self._stand_alone(condition)
             return [], []
@@ -99,9 +128,9 @@ class Cover:
             self._drop(each)
             self._put_under(condition, [each, *self._under.pop(each, ())])
         # Whatever it covers has all of its marks, so one is enough: the one that it shares with the fewest.
-        mark = min(marks, key=lambda mark: len(self._wide.get(mark, ())))
+        mark = min(marks, key=lambda mark: len(self._wide.under(mark)))
         self._chosen[condition] = mark
-        self._wide.setdefault(mark, {})[condition] = None
+        self._wide.put(mark, condition)
         return [condition], dropped
 
     def _affordable(self, conditions: Iterable[str], work_of: Callable[[Cost], int]) -> Iterator[str]:
@@ -122,7 +151,7 @@ class Cover:
             self._over[each] = wide
 
     def _drop(self, condition: str) -> None:
-        _take_out(self._wide, self._chosen.pop(condition), condition)
+        self._wide.take_out(self._chosen.pop(condition), condition)
 
     def _marks(self, condition: str) -> Iterable[Mark]:
         known = self._book.marks.get(condition)
@@ -137,16 +166,16 @@ class Cover:
             yield from self._chosen
             return
         for mark in (_ALL, *marks):
-            yield from self._wide.get(mark, ())
+            yield from self._wide.under(mark)
 
     def _narrower(self, condition: str, marks: Iterable[Mark]) -> Iterator[str]:
         """Those that it may cover: they have all of its marks and perhaps others."""
         if _ALL in marks:
             found: Iterable[str] = self._all
         else:
-            shelves = [self._narrow.get(mark, {}) for mark in marks]
+            shelves = [self._narrow.under(mark) for mark in marks]
             fewest = min(shelves, key=len)
-            found = chain(self._narrow.get(_ALL, ()), fewest)
+            found = chain(self._narrow.under(_ALL), fewest)
         return (each for each in found if each != condition)
 
 
@@ -158,12 +187,6 @@ def _marks_of(filters: Sequence[Filter]) -> Iterable[Mark]:
     marks = dict.fromkeys((each.attribute, _ANY) for each in tests)
     marks |= dict.fromkeys((each.attribute, each.operand) for each in tests if each.op == "=")
     return marks
-
-
-def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:
-    del shelves[mark][condition]
-    if not shelves[mark]:
-        del shelves[mark]
 
 
 class Everything:
