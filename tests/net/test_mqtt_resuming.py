@@ -222,6 +222,30 @@ async def test_an_event_that_does_not_come_again_after_a_crash_takes_no_place(tm
         assert found[0] == PublishAck("pubrel", sent.packet_id) and new[0].packet_id != sent.packet_id
 
 
+@live
+async def test_an_event_of_quality_1_that_comes_again_after_a_crash_says_nothing_of_those_of_quality_2(
+    tmp_path: Path,
+) -> None:
+    """What was sent of quality 1 is not written down, so it looks like a new event. The second may not have arrived."""
+    (tmp_path / "b1").mkdir()
+    async with (
+        broker(tmp_path / "b1", "retransmission") as b1,
+        MqttClient(mqtt_port(b1), "pub") as pub,
+        MqttClient(mqtt_port(b1), "sub", **LASTING) as sub,
+    ):
+        await sub.subscribe("a", qos=2)
+        await pub.publish("a", b"first", 1)
+        await pub.publish("a", b"second", 2)
+        await sub.next(PublishPacket)
+        second = await sub.next(PublishPacket)
+        await read(sub, 0)
+        left = crashed(tmp_path / "b1")
+    async with broker(left, "retransmission") as b1, MqttClient(mqtt_port(b1), "sub", **LASTING) as sub:
+        first, again = await packets(sub, b"second")
+        assert isinstance(first, PublishPacket) and first.payload == b"first"
+        assert isinstance(again, PublishPacket) and (again.packet_id, again.duplicate) == (second.packet_id, True)
+
+
 @pytest.mark.parametrize("delay_s", [0, 1])
 @live
 async def test_a_will_is_published_after_a_crash(tmp_path: Path, delay_s: int) -> None:

@@ -432,7 +432,8 @@ class Connection:
             return [Done((token,))]
         if numbered is None:
             return []
-        if numbered.duplicate or not is_new(key):
+        # One of quality 1 may itself come again, ahead of those that are awaited: what was sent of it is not noted.
+        if numbered.duplicate or not is_new(key) or qos < 2:
             return self._answer(numbered)
         return [*self.on_given_up(self.session.give_up_awaited()), *self._answer(numbered)]
 
