@@ -11,7 +11,9 @@ import pytest
 from holdfast.books.outcome import Outcome
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
-from holdfast.network.schema import Network
+from holdfast.network.schema import Network, SubscriptionSpec
+from holdfast.network.workload.listed import Scheduled
+from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.sim.lanes import suits
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm_scenarios import scenario
@@ -76,6 +78,21 @@ def test_events_that_expire_take_the_ordinary_way(tmp_path: Path) -> None:
     (outcome, deliveries), (expected, expected_deliveries) = both_ways(network, tmp_path)
     assert (outcome, deliveries) == (expected, expected_deliveries)
     assert outcome.late > 0
+
+
+@pytest.mark.parametrize("gossip", [None, GossipSettings(transfer="direct")])
+def test_slices_in_which_nobody_is_owed_anything_are_counted_alike(
+    gossip: GossipSettings | None, tmp_path: Path
+) -> None:
+    network = line(2, 50_000, 2 * SECOND)
+    publisher, subscriber = network.clients
+    late = replace(subscriber, subscriptions=(SubscriptionSpec("all", "x = 1 AND y = 1"),))
+    sometimes = replace(publisher, schedule=(*publisher.schedule, Scheduled(SECOND, {"x": 1, "y": 1})))
+    reliability = replace(network.reliability, gossip=gossip)
+    network = replace(network, clients=(sometimes, late), slice_us=SECOND // 4, reliability=reliability)
+    (outcome, _), (expected, _) = both_ways(network, tmp_path)
+    assert outcome.slices == expected.slices
+    assert list(outcome.slices["owed"].values()) == [1]
 
 
 def test_what_has_a_memory_does_not_take_the_express_lane() -> None:

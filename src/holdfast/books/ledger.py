@@ -120,7 +120,8 @@ class Ledger(LiveSubscriptions):
         if self._slice_us is not None:
             for time_us, count in zip(times_us.tolist(), owed.tolist(), strict=True):
                 self._count_slice("published", time_us)
-                self._count_slice("owed", time_us, count)
+                if count:
+                    self._count_slice("owed", time_us, count)
             for time_us, count in zip(*(each.tolist() for each in np.unique(got_us, return_counts=True)), strict=True):
                 self._count_slice("delivered", time_us, count)
 
