@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from holdfast import parse
-from holdfast.matching import collector, levels
+from holdfast.matching import collector, few, levels
 from holdfast.matching.levels import Levels
 from holdfast.matching.recent import Recent
 from holdfast.matching.scan import Scan
@@ -243,3 +243,17 @@ def test_runs_are_asked_in_parts_where_conditions_name_many_attributes(monkeypat
         watched.add(str(number), f"a{number} >= {number}")
     watched.agree([{f"a{at}": number for at in range(number, 300)} for number in range(20)])
     assert watched.index.levels[0].rows_max == 1_000 // (levels.RECENT_MAX + 1)
+
+
+@pytest.mark.parametrize("marked", [1, 70])
+def test_events_that_match_nearly_everything_take_no_more_memory_together_than_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, marked: int
+) -> None:
+    monkeypatch.setattr(few, "_PAIRS_MAX", few._ROOM)
+    watched = Watched(threaded=False)
+    for number in range(levels.RECENT_MAX + 44):
+        watched.add(str(number), f"a >= {number}")
+        watched.mark(str(number), 1 << number % marked)
+    watched.agree([{"a": 250 + number} for number in range(90)])
+    (level,) = watched.index.levels
+    assert level.few()._found.size == few._ROOM

@@ -22,11 +22,13 @@ from holdfast.matching.kernels import EXACT, HITS_AT_ONCE, FewArrays, Ints, Patt
 from holdfast.matching.levels import ROWS_MAX
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
+from holdfast.matching.too_many_pairs import TooManyPairsError
 from holdfast.model.event import Attributes
 from holdfast.model.values import microseconds
 
 _TEXTS_MAX = 4_096  # per slot and pattern column; then all are forgotten. Events repeat most of their texts.
 _ROOM = 4_096  # pairs, to begin with; grows as needed
+_PAIRS_MAX = 2**21  # for several events: 16 MiB, and a broker with a million conditions has sixteen levels
 
 _AT_ONCE_MIN = 4  # numbers of an event: fewer are as quickly put one by one
 _NUMBERS = frozenset((int, float))
@@ -97,6 +99,7 @@ class Few:
     def match(self, events: Sequence[Attributes]) -> tuple[Ints, Ints]:
         """Pairs of an event's place and a subscription's number, good until the next call.
 
+        A TooManyPairsError when those of all these events would take too much memory: ask about fewer.
         A subscription with several filters may come more than once.
         """
         try:
@@ -127,6 +130,8 @@ class Few:
                 packed, self._values[: len(events)] = False, np.nan
                 for row, event in enumerate(events):
                     self._put(row, event, self._named)
+            elif len(events) > 1 and self._found.size >= _PAIRS_MAX:
+                raise TooManyPairsError
             else:
                 self._make_room(2 * self._found.size)
 

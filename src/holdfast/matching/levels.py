@@ -22,6 +22,7 @@ from holdfast.matching import collector
 from holdfast.matching.background import LOCK_SHARED
 from holdfast.matching.marks import Marked
 from holdfast.matching.recent import Recent
+from holdfast.matching.too_many_pairs import TooManyPairsError, parts_of
 from holdfast.model.event import Attributes
 from holdfast.model.large_map import LargeMap
 
@@ -159,11 +160,23 @@ class CompiledLevel(Generic[K]):
         if self._marks is None:  # compiled before anything was marked
             self.set_marks(marks)
         assert self._marks is not None
-        self._marks.collect(*self.few().match(events), out)
+        try:
+            found = self.few().match(events)
+        except TooManyPairsError:
+            for part in parts_of(events):
+                self.collect_marks(events[part], some := out[part], marks)
+                out[part] = some
+        else:
+            self._marks.collect(*found, out)
 
     def collect(self, events: Sequence[Attributes], out: list[list[K]]) -> None:
         """Append the keys that match to the answer for each event."""
-        rows, numbers = self.few().match(events)
+        try:
+            rows, numbers = self.few().match(events)
+        except TooManyPairsError:
+            for part in parts_of(events):
+                self.collect(events[part], out[part])
+            return
         if numbers.size <= _PAIRS_FEW:
             keys, pairs = self.keys, zip(rows.tolist(), numbers.tolist(), strict=True)
             for row, number in dict.fromkeys(pairs) if self._repeats else pairs:
