@@ -17,6 +17,7 @@ from holdfast.model.errors import HoldfastWarning, InputError, MisuseError, Tran
 from holdfast.net.broker_history import BrokerHistory
 from holdfast.net.history_keeper import HistoryKeeper
 from holdfast.net.history_settings import HistorySettings
+from holdfast.net.seat import Seat
 from holdfast.net.session import Session
 from holdfast.store.log import Retention
 from holdfast.wire.signals import AskPast, Past
@@ -87,6 +88,20 @@ async def test_a_folder_is_the_history_of_one_broker_at_a_time(tmp_path: Path) -
         await holdfast.Broker(f"tcp://127.0.0.1:{taken.getsockname()[1]}", history=tmp_path).__aenter__()
     async with holdfast.Broker(history=tmp_path) as broker, holdfast.connect(broker.address) as client:
         assert await numbers(client.subscribe("n > 0", since=60), 5) == [1, 2, 3, 4, 5]
+
+
+@live
+async def test_the_folder_of_a_broker_that_could_not_start_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(seat: Seat) -> None:
+        raise TransportError("no answer within 5 s")
+
+    with monkeypatch.context() as patch, pytest.raises(TransportError, match="no answer"):
+        patch.setattr(Seat, "told", fail)
+        await holdfast.Broker(history=tmp_path).__aenter__()
+    async with holdfast.Broker(history=tmp_path):
+        pass
 
 
 @live

@@ -69,10 +69,14 @@ class HistoryKeeper:
     async def open(self) -> None:
         """An InputError when the folder cannot be used; from then on everything is kept."""
         self._history = await self._disk.do(self._open)
-        await self._seat.__aenter__()
-        self._seat.want("history", str(self._wanted))
-        self._seat.begin()
-        await self._seat.told()
+        try:
+            await self._seat.__aenter__()
+            self._seat.want("history", str(self._wanted))
+            self._seat.begin()
+            await self._seat.told()
+        except BaseException:
+            self.abandon()  # or the folder stays locked as long as this process lives
+            raise
         self._tasks = [asyncio.create_task(self._fill()), asyncio.create_task(self._tidy())]
         for task in self._tasks:
             task.add_done_callback(self._on_task_ended)
