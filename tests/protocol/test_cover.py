@@ -60,6 +60,46 @@ def test_with_little_time_to_compare_more_are_told_and_each_is_stood_for(
             assert all(any(BOOK.covers(wide, each) for wide in told) for each in known)
 
 
+@given(st.lists(st.tuples(st.booleans(), _conditions), max_size=25), st.integers(1, 2))
+def test_what_stood_under_a_condition_that_goes_is_looked_at_in_slices_and_always_stood_for(
+    steps: list[tuple[bool, str]], orphans_max: int
+) -> None:
+    cover, known, told = Cover(BOOK, orphans_max), set[str](), set[str]()
+
+    def look_at(condition: str) -> None:
+        chosen, dropped = (cover.add if condition in known else cover.remove)(condition)
+        assert len(chosen) <= orphans_max + 1
+        told.update(chosen)
+        told.difference_update(dropped)
+        assert told == set(cover.chosen)
+        assert told - known == cover.leaving.keys() - known
+        assert all(any(BOOK.covers(wide, each) for wide in told) for each in known)
+
+    for adding, text in steps:
+        condition = str(BOOK.subscription(text))
+        (known.add if adding else known.discard)(condition)
+        look_at(condition)
+    while cover.leaving:
+        look_at(next(iter(cover.leaving)))
+    assert told <= known
+
+
+def test_a_condition_that_many_stood_under_leaves_only_when_each_was_looked_at() -> None:
+    book = ConditionBook()
+    cover = Cover(book)
+    assert cover.add("x >= 0") == (["x >= 0"], [])
+    for number in range(1_000):
+        assert cover.add(f"x = {number}") == ([], [])
+    told, slices = list[str](), 0
+    while not slices or "x >= 0" in cover.leaving:
+        chosen, dropped = cover.remove("x >= 0")
+        assert len(chosen) <= cover_module._ORPHANS_MAX
+        assert dropped == ([] if "x >= 0" in cover.leaving else ["x >= 0"])
+        told, slices = told + chosen, slices + 1
+    assert sorted(told) == sorted(f"x = {number}" for number in range(1_000))
+    assert slices == 5
+
+
 class _CountingBook(ConditionBook):
     """How many bytes of narrower conditions were compared, for each filter of the wider, since it was last asked."""
 

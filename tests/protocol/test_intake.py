@@ -1,7 +1,8 @@
 """Tables that are expensive to take in: cut into slices, charged to who sends them, and taken back when refused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -206,6 +207,44 @@ def test_a_table_of_a_neighbour_that_is_gone_is_dropped_in_slices(monkeypatch: p
     assert given <= sum(looked_at) <= given + 20
     server.handle(LinkUp("desk", "client"), now_us)
     assert not delivered(server, now_us + 1, x=3)
+
+
+def test_a_large_table_is_told_and_forgotten_in_slices_when_a_broker_comes_and_goes() -> None:
+    server, given, now_us = broker(ConditionBook()), 20_000, 10
+    server.handle(Received("desk", Delta("subscriptions", 2, tuple([f"x = {n}" for n in range(given)]), ())), now_us)
+    now_us += len(wakes(server, now_us))
+    for _ in range(2):
+        with pytest.MonkeyPatch.context() as patched:
+            walked, freed = [0], [0]
+
+            def counted(keys: Iterator[str], walked: list[int] = walked) -> Iterator[str]:
+                for key in keys:
+                    walked[-1] += 1
+                    yield key
+
+            def popped(self: LargeMap[Any, Any], freed: list[int] = freed, pop: Any = LargeMap.pop_part) -> Any:
+                part = pop(self)
+                freed[-1] += len(part)
+                return part
+
+            patched.setattr(LargeMap, "walked", lambda self, walk=LargeMap.walked: counted(walk(self)))
+            patched.setattr(LargeMap, "pop_part", popped)
+            effects = server.handle(LinkUp("b3", "broker"), now_us)
+            while server.next_due_us() <= now_us:
+                now_us += 1
+                walked.append(0)
+                effects += server.handle(Wake(), now_us)
+            messages = [each.message for each in effects if isinstance(each, Send)]
+            told = sum(len(each.add) for each in messages if isinstance(each, Delta))
+            assert sum(walked) == told == given
+            assert max(walked) <= SLICE + 1
+            server.handle(LinkDown("b3"), now_us)
+            while server.next_due_us() <= now_us:
+                now_us += 1
+                freed.append(0)
+                server.handle(Wake(), now_us)
+            assert sum(freed) > 4 * given  # what is told, covered and shelved
+            assert max(freed) <= 6_000
 
 
 class ComparingBook(ConditionBook):

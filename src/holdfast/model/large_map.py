@@ -114,6 +114,14 @@ class LargeMap(MutableMapping[K, V]):
         keys = self._parts[at % _PARTS] if self._parts else self._whole
         return (key for key in keys if self._number(key) % count == at)
 
+    def walked(self) -> Iterator[K]:
+        """All keys, while the map may change: what comes or goes meanwhile may be among them or not."""
+        if not self._parts:
+            yield from list(self._whole)
+        else:
+            for at in range(_PARTS):
+                yield from list(self._parts[at])
+
     def drained(self) -> Iterator[K]:
         """All keys; what has been handed out is not here any more."""
         while self:

@@ -5,20 +5,29 @@ again ("uncovering"). A conjunction can only be covered by one that tests no oth
 that wants no other value where it wants one. So conditions are shelved by what they test, each equality for itself, and
 few are compared; the book remembers every comparison. Many disjunctions are on one shelf, and long conjunctions take
 milliseconds to compare: what takes too long is not compared but told, which is never wrong.
+
+A condition may stand for a million others. So one that goes away is `leaving` while they are looked at, some at a time,
+and is told until then.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
+from itertools import chain, islice
+from typing import Any
 
 from holdfast.language.subscription import Filter, apart, necessary
 from holdfast.model.large_map import LargeMap
 from holdfast.protocol.conditions import ConditionBook, Cost, evict
 
+Shelf = MutableMapping[str, None]
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
 
 _COMPARED_MAX = 16  # filters; a larger disjunction is told as it is: comparing two takes the product of their filters
 
 _WORK_MAX = 80_000  # bytes of narrower ones, for each filter of the wider: about 5 ms for a condition, each way
+
+_ORPHANS_MAX = 200  # looked at in one go when what they stood under goes away: 10 ms
+_ORPHAN_BYTES = 800  # to look at one takes as long as to compare so many
+_SHELF_MAX = 4_096  # conditions in a plain dict; beyond that, it grows without a pause
 
 _ANY = object()
 _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
@@ -27,36 +36,42 @@ _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disj
 class _Shelves:
     """Conditions by mark, never gone through. Mostly there is one under a mark: a dict for it alone takes 184 bytes."""
 
-    __slots__ = ("_under",)
+    __slots__ = ("map",)
 
     def __init__(self) -> None:
-        self._under: LargeMap[Mark, str | dict[str, None]] = LargeMap(hash)
+        self.map: LargeMap[Mark, str | Shelf] = LargeMap(hash)
 
     def under(self, mark: Mark) -> Collection[str]:
-        there = self._under.get(mark)
+        there = self.map.get(mark)
         if there is None:
             return ()
-        return there if isinstance(there, dict) else (there,)
+        return (there,) if isinstance(there, str) else there
 
     def put(self, mark: Mark, condition: str) -> None:
-        there = self._under.get(mark)
-        if isinstance(there, dict):
-            there[condition] = None
-        else:
-            self._under[mark] = condition if there is None else dict.fromkeys((there, condition))
+        there = self.map.get(mark)
+        if there is None or isinstance(there, str):
+            self.map[mark] = condition if there is None else dict.fromkeys((there, condition))
+            return
+        there[condition] = None
+        if type(there) is dict and len(there) > _SHELF_MAX:
+            large: LargeMap[str, None] = LargeMap()
+            large.update(there)
+            self.map[mark] = large
 
     def take_out(self, mark: Mark, condition: str) -> None:
-        there = self._under[mark]
-        if isinstance(there, dict):
+        there = self.map[mark]
+        if not isinstance(there, str):
             del there[condition]
             if there:
                 return
-        del self._under[mark]
+        del self.map[mark]
 
 
 class Cover:
-    def __init__(self, book: ConditionBook) -> None:
+    def __init__(self, book: ConditionBook, orphans_max: int = _ORPHANS_MAX) -> None:
         self._book = book
+        self._orphans_max = orphans_max
+        self.leaving: dict[str, None] = {}  # removed ones that are still told, to be removed again
         self._all: LargeMap[str, Iterable[Mark]] = LargeMap()  # each with its marks
         self._chosen: LargeMap[str, Mark] = (
             LargeMap()
@@ -64,7 +79,8 @@ class Cover:
         self._wide = _Shelves()  # chosen ones, each under one of its marks
         self._narrow = _Shelves()  # all, under every mark
         self._large: dict[str, None] = {}  # those that are not compared
-        self._under: LargeMap[str, dict[str, None]] = LargeMap()  # chosen one -> those that are not told because of it
+        # Chosen one -> those that are not told because of it.
+        self._under: LargeMap[str, LargeMap[str, None]] = LargeMap()
         self._over: LargeMap[str, str] = LargeMap()  # and the other way round
         self.work = 0  # what was compared so far, in bytes
 
@@ -73,7 +89,12 @@ class Cover:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        return *self._chosen, *self._large
+        return *self._chosen, *self._large, *self.leaving
+
+    @property
+    def maps(self) -> tuple[LargeMap[Any, Any], ...]:
+        """All that it holds, for who takes it apart."""
+        return self._all, self._chosen, self._wide.map, self._narrow.map, self._under, self._over
 
     def add(self, condition: str) -> tuple[list[str], list[str]]:
         """Take a condition in; which ones are chosen now, and which no longer."""
@@ -82,33 +103,61 @@ class Cover:
         if len(self._book.subscription(condition).filters) > _COMPARED_MAX:
             self._large[condition] = None
             return [condition], []
+        if condition in self.leaving:
+            return self._stay(condition)
+        return self._take_in(condition)
+
+    def _take_in(self, condition: str) -> tuple[list[str], list[str]]:
         marks = self._all[condition] = self._marks(condition)
         for mark in marks:
             self._narrow.put(mark, condition)
         return self._choose(condition, marks)
 
+    def _stay(self, condition: str) -> tuple[list[str], list[str]]:
+        """It is wanted again before it has left: once nothing stands under it, it begins anew."""
+        added, fallen = self._let_go(condition)
+        if condition in self.leaving:
+            return added, fallen
+        chosen, dropped = self._take_in(condition)
+        kept = dict.fromkeys([*added, *chosen])
+        fallen += [each for each in dropped if kept.pop(each, self) is self]
+        return list(kept), fallen if condition in chosen else [*fallen, condition]
+
     def remove(self, condition: str) -> tuple[list[str], list[str]]:
         if self._large.pop(condition, self) is None:
             return [], [condition]
-        if condition not in self._all:
+        if condition in self._all:
+            marks = self._all.pop(condition)
+            for mark in marks:
+                self._narrow.take_out(mark, condition)
+            if condition not in self._chosen:
+                self._stand_alone(condition)
+                return [], []
+            self._drop(condition)
+        elif condition not in self.leaving:
             return [], []
-        marks = self._all.pop(condition)
-        for mark in marks:
-            self._narrow.take_out(mark, condition)
-        if condition not in self._chosen:
-            self._stand_alone(condition)
-            return [], []
-        self._drop(condition)
-        added: dict[str, None] = {}
-        orphans = self._under.pop(condition, {})
+        added, fallen = self._let_go(condition)
+        return added, fallen if condition in self.leaving else [*fallen, condition]
+
+    def _let_go(self, condition: str) -> tuple[list[str], list[str]]:
+        """Look at some of those that stood under it; it leaves with the last of them."""
+        under: Shelf = self._under.get(condition, {})
+        orphans = list(islice(under, self._orphans_max))
+        self.work += _ORPHAN_BYTES * len(orphans)
         for orphan in orphans:
-            del self._over[orphan]
+            del under[orphan], self._over[orphan]
+        added: dict[str, None] = {}
+        fallen: list[str] = []
         for orphan in orphans:
             chosen, dropped = self._choose(orphan, self._all[orphan])
             added.update(dict.fromkeys(chosen))
-            for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
-                added.pop(each, None)
-        return list(added), [condition]
+            fallen += [each for each in dropped if added.pop(each, self) is self]  # to a wider orphan
+        if under:
+            self.leaving[condition] = None
+        else:
+            self._under.pop(condition, None)
+            self.leaving.pop(condition, None)
+        return list(added), fallen
 
     def _stand_alone(self, condition: str) -> None:
         over = self._over.pop(condition)
@@ -123,7 +172,7 @@ class Cover:
                 self._put_under(each, [condition])
                 return [], []
         narrower = self._affordable(self._narrower(condition, marks), lambda other: cost.filters * other.bytes)
-        dropped = [each for each in narrower if each in self._chosen and covers(condition, each)]
+        dropped = [each for each in narrower if self._may_fall(each) and covers(condition, each)]
         for each in dropped:
             self._drop(each)
             self._put_under(condition, [each, *self._under.pop(each, ())])
@@ -132,6 +181,10 @@ class Cover:
         self._chosen[condition] = mark
         self._wide.put(mark, condition)
         return [condition], dropped
+
+    def _may_fall(self, condition: str) -> bool:
+        """One that stands for many stays: to put all of them under another takes too long."""
+        return condition in self._chosen and len(self._under.get(condition, ())) <= self._orphans_max
 
     def _affordable(self, conditions: Iterable[str], work_of: Callable[[Cost], int]) -> Iterator[str]:
         """As many of these as there is time to compare with another one."""
@@ -145,7 +198,9 @@ class Cover:
             yield each
 
     def _put_under(self, wide: str, conditions: Iterable[str]) -> None:
-        under = self._under.setdefault(wide, {})
+        under = self._under.get(wide)
+        if under is None:
+            under = self._under[wide] = LargeMap()
         for each in conditions:
             under[each] = None
             self._over[each] = wide
@@ -193,9 +248,14 @@ class Everything:
     """The same, for who has to be told all of them."""
 
     work = 0
+    leaving: Collection[str] = ()
 
-    def __init__(self, book: ConditionBook) -> None:
+    def __init__(self, book: ConditionBook, orphans_max: int = 0) -> None:
         self._all: LargeMap[str, None] = LargeMap()
+
+    @property
+    def maps(self) -> tuple[LargeMap[Any, Any], ...]:
+        return (self._all,)
 
     def __contains__(self, condition: str) -> bool:
         return condition in self._all

@@ -3,7 +3,7 @@
 An event is matched once against all conditions; the answer is the neighbours behind those that hold.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.model.event import Attributes
@@ -83,8 +83,14 @@ class Interests:
             self._bits[neighbour] = self._bits.pop(neighbour)
             self._names.clear()
 
-    def conditions(self) -> list[str]:
-        return list(self._wanted)
+    @property
+    def count(self) -> int:
+        """Of conditions."""
+        return len(self._wanted)
+
+    def conditions(self) -> Iterator[str]:
+        """Each of them; what comes or goes meanwhile may be among them or not."""
+        return self._wanted.walked()
 
     def table(self) -> tuple[Mapping[str, int], dict[str, int]]:
         """Condition -> the neighbours that want it, one bit each; neighbour -> its bit."""

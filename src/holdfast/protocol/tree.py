@@ -29,9 +29,11 @@ from holdfast.protocol.ceased import Ceased
 from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
+from holdfast.protocol.discarded import Discarded
 from holdfast.protocol.effects import Effect, Incident, Multicast, PassedOn, Picked, Send
 from holdfast.protocol.intake import ALL_AT_ONCE, SLICE_WORK
 from holdfast.protocol.interests import InterestObserver, Interests
+from holdfast.protocol.peer import Peer
 from holdfast.protocol.picks import picks
 from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
@@ -39,17 +41,6 @@ from holdfast.protocol.tables import SentTable
 SLICE = 200  # conditions looked at in one go: 10 ms, in which nothing else is heard
 _COMPARED_BYTES = 160_000  # of conditions that are compared in one go: 10 ms, too
 _SPLITS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
-
-
-class _Peer:
-    """A neighbouring broker: what we tell it and what it advertises."""
-
-    def __init__(self, cover: Cover | Everything, now_us: int) -> None:
-        self.cover = cover
-        self.pending: dict[str, None] = {}  # conditions of which we have to see whether it is to be told them
-        self.telling = False  # statements wait until it is told them
-        self.subscriptions = SentTable("subscriptions", now_us)
-        self.advertisements = SentTable("advertisements", now_us)
 
 
 class TreeRouter:
@@ -75,7 +66,7 @@ class TreeRouter:
         self._wanting_bits = self._interests.wanting_bits
         self._new_cover = Cover if watch is None else Everything
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
-        self._peers: dict[str, _Peer] = {}
+        self._peers: dict[str, Peer] = {}
         self._clients: dict[str, None] = {}
         self._splits: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._splits_by_bits: dict[tuple[int, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
@@ -83,6 +74,7 @@ class TreeRouter:
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
         self._ceased: dict[str, Ceased] = {}  # by neighbour
+        self._discarded = Discarded()
         self._places: dict[str, dict[str, None]] = {}  # brokers that stand in one place: a faulty one and its replicas
         self.version = 0
 
@@ -96,15 +88,14 @@ class TreeRouter:
         if kind == "client":
             self._clients[neighbour] = None
             return []
-        peer = self._peers[neighbour] = _Peer(self._new_cover(self._book), now_us)
+        peer = self._peers[neighbour] = Peer(self._new_cover(self._book, self._slice), now_us)
         effects: list[Effect] = []
         elsewhere = [each for each, origins in self._advertised.items() if self._from_elsewhere(origins, neighbour)]
         effects += self._send_changes(neighbour, peer.advertisements, elsewhere, (), now_us)
-        conditions = self._interests.conditions()
-        if conditions and self._statements is not None:
+        if self._interests.count and self._statements is not None:
             peer.telling = True
             self._statements.on_telling(neighbour)
-        return effects + self._retell(conditions, [neighbour], now_us)
+        return effects + self._retell_all(peer, now_us)
 
     def pair(self, one: str, other: str) -> None:
         """The other stands in the place of the one: none of a place is told, or sent, what came from another of it."""
@@ -142,8 +133,11 @@ class TreeRouter:
     def on_link_down(self, neighbour: str) -> None:
         self._forget_splits()
         self.version += 1
-        self._peers.pop(neighbour, None)
+        peer = self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
+        if peer is not None:
+            self._discarded.put(peer.maps)
+            self.more_us = 0 if self._discarded else self.more_us
         if self._statements is not None:
             self._statements.on_link_down(neighbour)
 
@@ -161,7 +155,7 @@ class TreeRouter:
         return {"subscriptions": peer.subscriptions, "advertisements": peer.advertisements}
 
     def told(self) -> dict[str, int]:
-        return {name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
+        return {name: NEVER if peer.is_behind else peer.subscriptions.version for name, peer in self._peers.items()}
 
     # Tables --------------------------------------------------------------------------------------
 
@@ -189,7 +183,7 @@ class TreeRouter:
         if more and self._statements is not None:
             self._statements.on_wants_more(neighbour, self.told())
             for peer in self._peers.values():
-                peer.telling |= bool(peer.pending)
+                peer.telling |= peer.is_behind
         return effects
 
     def _drop_ceased(self) -> None:
@@ -204,7 +198,7 @@ class TreeRouter:
         self.version += 1
         self._interests.drop(neighbour, dropped)
         for peer in self._peers.values():
-            peer.pending.update(dict.fromkeys(dropped))
+            peer.look_at(dropped)
 
     def _concerns_events(self, condition: str) -> bool:
         """Whether it can match events of applications, and not only what recovering clients say to each other."""
@@ -228,7 +222,7 @@ class TreeRouter:
             withdrawn = [each for each in known if each not in offered]
             effects += self._send_changes(name, peer.advertisements, offered, withdrawn, now_us)
         if self._advertised_only and neighbour in self._peers:
-            effects += self._retell(self._interests.conditions(), [neighbour], now_us)
+            effects += self._retell_all(self._peers[neighbour], now_us)
         return effects
 
     def on_timer(self, now_us: int) -> list[Effect]:
@@ -236,12 +230,17 @@ class TreeRouter:
         if self.more_us is None or now_us < self.more_us:
             return []
         self._drop_ceased()
+        self._discarded.free()
         return self._look(now_us)
 
     def _retell(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
         """Look again at whether these conditions are to be told to these neighbours; at many, in slices."""
         for name in neighbours:
-            self._peers[name].pending.update(dict.fromkeys(conditions))
+            self._peers[name].look_at(conditions)
+        return self._look(now_us) if self.more_us is None else []
+
+    def _retell_all(self, peer: Peer, now_us: int) -> list[Effect]:
+        peer.look_at_all(self._interests.conditions())
         return self._look(now_us) if self.more_us is None else []
 
     def _retell_at_once(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
@@ -254,20 +253,15 @@ class TreeRouter:
         left = self._slice
         effects: list[Effect] = []
         for name, peer in self._peers.items():
-            if not peer.pending or left <= 0:
+            if not peer.is_behind or left <= 0:
                 continue
-            conditions = self._slice_of(peer.pending, left)
-            left -= len(conditions) if len(conditions) == len(peer.pending) else left
-            if len(conditions) == len(peer.pending):
-                peer.pending.clear()
-            else:
-                for each in conditions:
-                    del peer.pending[each]
+            conditions = peer.taken(left, self._slice_of)
+            left -= left if peer.is_behind else len(conditions)
             effects += self._look_at(name, peer, conditions, now_us)
-            if peer.telling and not peer.pending and self._statements is not None:
+            if peer.telling and not peer.is_behind and self._statements is not None:
                 peer.telling = False
                 self._statements.on_table_sent(name, peer.subscriptions.version)
-        left_over = self._ceased or any(peer.pending for peer in self._peers.values())
+        left_over = self._ceased or self._discarded or any(peer.is_behind for peer in self._peers.values())
         self.more_us = now_us if left_over else None
         return effects
 
@@ -284,13 +278,13 @@ class TreeRouter:
                 break
         return conditions
 
-    def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
+    def _look_at(self, name: str, peer: Peer, conditions: list[str], now_us: int) -> list[Effect]:
         add: dict[str, None] = {}
         drop: dict[str, None] = {}
         work_max = peer.cover.work + _COMPARED_BYTES
         for at, condition in enumerate(conditions):
             if peer.cover.work >= work_max and self._slice != ALL_AT_ONCE:
-                peer.pending.update(dict.fromkeys(conditions[at:]))
+                peer.look_at(conditions[at:])
                 break
             chosen, fallen = (peer.cover.add if self._is_for(condition, name) else peer.cover.remove)(condition)
             for each in fallen:
@@ -299,6 +293,8 @@ class TreeRouter:
             for each in chosen:
                 if drop.pop(each, self) is self:
                     add[each] = None
+            if condition in peer.cover.leaving:
+                peer.look_at([condition])
         return self._send_changes(name, peer.subscriptions, list(add), drop, now_us)
 
     def _send_changes(
@@ -462,7 +458,7 @@ class TreeRouter:
         return [each for source, stream in lagging for each in self._state(source, stream, [neighbour], 0)]
 
     @property
-    def brokers(self) -> dict[str, _Peer]:
+    def brokers(self) -> dict[str, Peer]:
         return self._peers
 
     def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
