@@ -100,6 +100,18 @@ async def test_a_bad_frame_after_the_greeting_closes_a_stream(frame: bytes) -> N
 
 
 @live
+async def test_a_frame_of_thousands_of_messages_closes_a_stream() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        async with RawPeer(broker.listening[0]) as raw:
+            await raw.greet("raw")
+            raw.say(*[Delta("subscriptions", 1, (), ())] * 3_000)
+            assert await raw.closed()
+        assert broker.counters.bad_frames == 1
+        await works(broker, net)
+
+
+@live
 async def test_a_table_that_is_not_made_of_conditions_is_an_incident() -> None:
     async with lab() as net:
         broker = await net.broker("b1")

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from holdfast.model import limits
 from holdfast.model.errors import PeerError
-from holdfast.wire.codec import decode_frame_untrusted, decode_untrusted, encode
+from holdfast.model.messages import Batch, Delta
+from holdfast.net.counters import Counters
+from holdfast.net.outbox import Outbox
+from holdfast.net.tcp import FRAME_AIM
+from holdfast.wire.codec import (
+    check_together_untrusted,
+    decode_frame_untrusted,
+    decode_untrusted,
+    encode,
+    encode_message,
+    framed,
+)
 from holdfast.wire.signals import decode_signal_untrusted, encode_signal
 from tests.wire.golden import MESSAGES, SIGNALS
 
@@ -32,6 +43,42 @@ def publish(attributes: Any, **other: Any) -> bytes:
 def run(**other: Any) -> bytes:
     fields = {"seqs": [1, 2], "source": "p", "times_us": [0, 0], "attributes": [{}, {}], "payloads": [], "hops": 0}
     return frame_of(["run", *{**fields, **other}.values()])
+
+
+def batch(count: int, size: int) -> Batch:
+    """So many events of so many bytes together."""
+    attributes = tuple([{"t": "x" * (size // count)} for _ in range(count)])
+    return Batch(tuple(range(1, count + 1)), "p", (0,) * count, attributes, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (framed([encode_message(Delta("subscriptions", 1, (), ()))] * 4_000), "several messages in a frame of 8"),
+        (framed([encode_message(batch(1, 40_000))] * 2), "several messages in a frame of 80"),
+        (framed([encode_message(batch(2, limits.BATCH_BYTES_MAX))]), "several events in a frame of 131"),
+        (framed([encode_message(batch(200, limits.BATCH_BYTES_MAX))]), "several events"),
+        (run(seqs=[0] * 140_000), "several events"),
+        (b"\x01\x00\x91\x9a\xd9\x03run" + b"\xc0" * limits.BATCH_BYTES_MAX, "begins with no message"),
+        (b"\x01\x00\xdd\0\0\0\1" + b"\xc0" * limits.MESSAGES_BYTES_MAX, "several messages"),
+    ],
+    ids=["changes", "batches", "two events", "events", "odd batch", "odd tag", "odd array"],
+)
+def test_a_frame_of_more_than_nodes_put_into_one_is_refused(frame: bytes, complaint: str) -> None:
+    with pytest.raises(PeerError, match=complaint):
+        check_together_untrusted(frame)
+
+
+def test_a_large_frame_of_one_message_is_taken() -> None:
+    conditions = tuple([f"x = {number}" for number in range(50_000)])
+    for message in (batch(1, limits.BATCH_BYTES_MAX), batch(400, 100_000), Delta("subscriptions", 1, conditions, ())):
+        check_together_untrusted(framed([encode_message(message)]))
+    counters = Counters()
+    for size in (1, 20, 300):
+        box = Outbox(FRAME_AIM, limits.FRAME_BYTES_MAX, counters)
+        box.put_all([encode_message(batch(1, size))] * 10_000)
+        while (frame := box.next_frame()) is not None:
+            check_together_untrusted(frame)
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))

@@ -1,6 +1,7 @@
 """How large a message may be. What is past a limit is refused: by the caller's call, or as bytes from outside."""
 
 FRAME_BYTES_MAX = 16 * 2**20  # a whole table of 200,000 conditions fits; what one peer can make us hold at once
+MESSAGES_BYTES_MAX = 2**16  # of a frame of several messages, which are handled in one go; nodes make none larger
 PAYLOAD_BYTES_MAX = 2**20  # larger things belong in a store, with their address in the event
 ATTRIBUTES_BYTES_MAX = 2**18  # of one event, encoded: all 256 of a kilobyte each; every broker on the way reads them
 # Of what recovering clients send each other: a repair holds an event of the largest size as its payload, and 64 KiB.
@@ -16,6 +17,7 @@ LINK_STATE_BYTES_MAX = 12 * 2**20  # of the conditions in one: the message has t
 CONDITION_CHARACTERS_MAX = 65_536  # what the language accepts (language/limits.py)
 NODES_MAX = 4_096  # that one message may name: homes of an event, neighbours of a broker
 TIME_US_MAX = 2**62  # a time and a lifetime still add up within 64 bits
+BATCH_BYTES_MAX = 2**17  # of a frame that is a batch of several events: twice what a publisher makes of unsigned ones
 BATCH_EVENTS_MAX = 4_096  # in one message: ten times what fits in a frame of the usual size
 HOPS_MAX = 2**16  # far beyond any path; keeps the counter within a small integer
 MISSING_MAX = 4_096  # numbers in one request of a link: more than any link keeps to send once more

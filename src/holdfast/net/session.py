@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.model.errors import PeerError, TransportError
+from holdfast.model.limits import MESSAGES_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.counters import Counters
 from holdfast.net.credentials import answer_words, credentials_of, dial_words
@@ -28,7 +29,7 @@ from holdfast.net.wire import CLOSED, Accept, Wire
 from holdfast.trust.gate import Credentials, Gate, NotTrustedError
 from holdfast.trust.identity import ANONYMOUS, Principal
 from holdfast.trust.shared_key import NONCE_BYTES
-from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
+from holdfast.wire.codec import MESSAGES, VERSION, check_together_untrusted, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
     AskPast,
@@ -330,6 +331,8 @@ class Session:
             return
         try:
             if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
+                if len(frame) > MESSAGES_BYTES_MAX:
+                    check_together_untrusted(frame)
                 messages = decode_frame_untrusted(frame)
                 assert self.far is not None
                 self._owner.driver.receive(self.far.node, messages, frame)

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import cast
 
 from holdfast.model.errors import MisuseError, PeerError, TransportError
-from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.model.limits import FRAME_BYTES_MAX, MESSAGES_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
 from holdfast.net.half_open import HalfOpen
@@ -24,7 +24,7 @@ from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
-FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
+FRAME_AIM = MESSAGES_BYTES_MAX  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
 _DIAL_S = 5.0  # no answer after this long is no broker
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # OpenSSL's numbers: signed by itself, or by somebody who is not trusted

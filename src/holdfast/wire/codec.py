@@ -23,7 +23,9 @@ from holdfast.model.event import odd_attribute
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
     ATTRIBUTES_MAX,
+    BATCH_BYTES_MAX,
     FRAME_BYTES_MAX,
+    MESSAGES_BYTES_MAX,
     NAME_CHARACTERS_MAX,
     PAYLOAD_BYTES_MAX,
 )
@@ -70,6 +72,11 @@ _ABOUT_EVENTS = frozenset(
 _SKEWED_HEAD = b"\x98"  # how a skewed publication begins: an array of eight. Others may have this byte, too
 
 BATCH_HEAD: Final = b"\x9a\xa3run"  # how an encoded run begins: an array of ten, the first of them its tag
+
+_BATCH_HEAD_BYTES = len(BATCH_HEAD) + 3  # with the length of its numbers
+_BATCH_TAG = BATCH_HEAD[1:]
+_TAG = _BATCH_TAG[0]  # of every message: a text of three letters
+_ARRAY_16 = 0xDC  # an array whose length has two bytes
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -153,6 +160,23 @@ def stating_from(encoded: bytes, first: int) -> bytes:
 def kind_of_encoded(encoded: bytes) -> str:
     """The name of an encoded message's class."""
     return _KINDS[encoded[2:5]]
+
+
+def check_together_untrusted(frame: bytes | memoryview) -> None:
+    """A PeerError for a frame from a connection with more messages, or more events, than nodes put into one.
+
+    All of a frame is handled before anybody else is heard. This looks at its first bytes alone, because to decode it
+    takes long, too; so a large frame has to begin as nodes write it.
+    """
+    size = len(frame)
+    if size > MESSAGES_BYTES_MAX and frame[FRAME_BYTES - 1] != _HEAD_OF_ONE[-1]:
+        raise PeerError(f"several messages in a frame of {size} bytes; the limit is {MESSAGES_BYTES_MAX}")
+    if size > BATCH_BYTES_MAX:
+        head = bytes(frame[FRAME_BYTES : FRAME_BYTES + _BATCH_HEAD_BYTES])
+        if head[1] != _TAG:
+            raise PeerError(f"a frame of {size} bytes begins with no message")
+        if head[1:].startswith(_BATCH_TAG) and (head[len(BATCH_HEAD)] > _ARRAY_16 or count_in(head) > 1):
+            raise PeerError(f"several events in a frame of {size} bytes; the limit is {BATCH_BYTES_MAX}")
 
 
 def decode_untrusted(data: bytes) -> Message:
