@@ -3,16 +3,18 @@
 A pattern is filed under a piece of literal text that it needs, with the place where it needs it: its beginning,
 its end, or the first three characters of its longest literal segment anywhere. A text looks up its
 own beginnings, ends and windows and tests only what it finds there, so the cost follows the length of the
-text and not the number of patterns. A pattern without any literal character is always tested.
+text and not the number of patterns. Where pieces are few, each is looked for in the text instead. A pattern without
+any literal character is always tested.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from holdfast.language.like import Test, like_test, plain, prefix_text, segments
 
 T = TypeVar("T")
 
+_SOUGHT_MAX = 100  # pieces: to look for so many in a text takes as long as to cut it into windows, however long it is
 _GRAM = 3  # characters a pattern is filed under when it floats: 3 tell words apart, more would miss short ones
 _START, _END, _INSIDE = range(3)
 
@@ -55,20 +57,23 @@ class PatternMap(Generic[T]):
     def matching(self, text: str) -> list[T]:
         found: list[T] = []
         for (place, size), pieces in self.shelves.items():
-            for piece in _pieces(text, place, size):
+            for piece in _pieces(text, place, size, pieces):
                 candidates = pieces.get(piece)
                 if candidates is not None:
                     found += [value for test, value in candidates.values() if test(text)]
         return found
 
 
-def _pieces(text: str, place: int, size: int) -> Iterable[str]:
+def _pieces(text: str, place: int, size: int, known: Collection[str]) -> Iterable[str]:
+    """Where the text has them, the pieces that patterns are filed under; and perhaps others."""
     if place == _START:
         return (text[:size],)
     if place == _END:
         return (text[-size:],)
     if size == 0:
         return ("",)
+    if len(known) <= _SOUGHT_MAX:
+        return [piece for piece in known if piece in text]
     # A dict, not a set: the order of the answer must not depend on the process's hash seed.
     return dict.fromkeys(text[i : i + size] for i in range(len(text) - size + 1))
 
