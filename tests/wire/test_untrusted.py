@@ -47,7 +47,7 @@ def run(**other: Any) -> bytes:
 
 def batch(count: int, size: int) -> Batch:
     """So many events of so many bytes together."""
-    attributes = tuple([{"t": "x" * (size // count)} for _ in range(count)])
+    attributes: Any = tuple([{"t": "x" * (size // count)} for _ in range(count)])
     return Batch(tuple(range(1, count + 1)), "p", (0,) * count, attributes, (), 0)
 
 
