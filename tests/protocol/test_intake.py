@@ -247,6 +247,22 @@ def test_a_large_table_is_told_and_forgotten_in_slices_when_a_broker_comes_and_g
             assert max(freed) <= 6_000
 
 
+def test_what_stood_under_a_condition_is_told_in_slices_before_it_goes() -> None:
+    server, narrow = broker(ConditionBook()), tuple([f"x = {n}" for n in range(1_000)])
+    server.handle(LinkUp("b2", "broker"), 0)
+    server.handle(Received("desk", Delta("subscriptions", 2, ("x >= 0",), ())), 10)
+    server.handle(Received("desk", Delta("subscriptions", 3, narrow, ())), 10)
+    now_us = 10 + len(wakes(server, 10))
+    effects = [server.handle(Received("desk", Delta("subscriptions", 4, (), ("x >= 0",))), now_us)]
+    effects += wakes(server, now_us)
+    messages = [[each.message for each in some if isinstance(each, Send) and each.to == "b2"] for some in effects]
+    told = [[each for each in some if isinstance(each, Delta)] for some in messages]
+    assert max(sum(len(each.add) for each in some) for some in told) <= SLICE
+    changes = [each for some in told for each in some]
+    assert sorted(each for change in changes for each in change.add) == sorted(narrow)
+    assert [each for change in changes for each in change.drop] == ["x >= 0"] == list(changes[-1].drop)
+
+
 class ComparingBook(ConditionBook):
     """How many bytes of conditions were compared since it was last asked."""
 

@@ -295,6 +295,7 @@ class TreeRouter:
                     add[each] = None
             if condition in peer.cover.leaving:
                 peer.look_at([condition])
+                self.more_us = now_us
         return self._send_changes(name, peer.subscriptions, list(add), drop, now_us)
 
     def _send_changes(
