@@ -87,6 +87,8 @@ class Bench:
         self._spark.stop()
         say("match_batch in one process")
         batch = _in_own_process("match_batch", self._folder)
+        say("match_batch in two processes at once")
+        at_once = _at_once("match_batch", self._folder)
         say(f"{COPIES} times the events")
         memory = _in_own_process("many_events", self._folder)
         return {
@@ -103,6 +105,7 @@ class Bench:
             "prepare_seconds": prepared,
             "rows": self.rows,
             "match_batch": batch,
+            "match_batch_at_once": at_once,
             "memory": memory,
             "skew": skew,
         }
@@ -238,11 +241,19 @@ def _matcher(work: Workload) -> Any:
 
 def _in_own_process(function: str, folder: Path) -> dict[str, Any]:
     """What a function of this module prints when nothing else has happened before it."""
+    (found,) = _at_once(function, folder, 1)
+    return found
+
+
+def _at_once(function: str, folder: Path, processes: int = CORES) -> list[dict[str, Any]]:
+    """The same in several side by side: what the machine gives to as many as the job has."""
     code = f"import sys; from bench.spark_match import {function}; {function}(sys.argv[1])"
     words = [sys.executable, "-c", code, str(folder)]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) for _ in range(processes)]
+    told = [each.communicate()[0] for each in started]
+    if any(each.returncode for each in started):
+        raise SystemExit(f"{function} failed")
+    return [json.loads(each) for each in told]
 
 
 def match_batch(folder: str) -> None:

@@ -85,6 +85,7 @@ def lines(results: Data) -> list[str]:
         f"compiled and shared; Spark itself had taken {results['start_seconds']:.1f} s to start",
         f"Per core, the job has {per_core(results, 'counted'):.0%} of the rate of match_batch with pairs counted, and "
         f"{per_core(results, 'written'):.0%} with pairs written",
+        *_at_once(results),
         f"{memory['events']:,} events, {memory['pairs']:,} pairs written in {memory['seconds']:.0f} s "
         f"({memory['events'] / memory['seconds']:,.0f} events/s): the largest Python worker "
         f"{memory['worker_mib'][0]:,.0f} MiB in the first half and {memory['worker_mib'][1]:,.0f} MiB in the second, "
@@ -95,6 +96,15 @@ def lines(results: Data) -> list[str]:
             for name in ("whole", "shards")
         ),
     ]
+
+
+def _at_once(results: Data) -> list[str]:
+    """Two processes have the same machine as the job; results that were saved earlier lack them."""
+    if "match_batch_at_once" not in results:
+        return []
+    most = sum(each["events_per_second"] for each in results["match_batch_at_once"])
+    counted, written = (rate(results, f"holdfast, {end}") / most for end in PER_CORE)
+    return [f"Of the rate of two processes of match_batch at once it has {counted:.0%} and {written:.0%}"]
 
 
 def _indexes(found: Data) -> str:
