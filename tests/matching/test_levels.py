@@ -232,6 +232,14 @@ def test_only_a_process_of_its_own_keeps_the_garbage_collector_from_conditions(
         for number in range(2):  # one filter each, and as many objects as several
             index.add(-number, parse(f"a + {number} > b").filters)
         assert (gc.get_freeze_count() > 0) == is_ours
+        gc.unfreeze()
+        for _ in range(9):  # that may make garbage, and no more than before is kept
+            index.remove(1)
+            index.add(1, parse("a = 1").filters)
+        assert gc.get_freeze_count() == 0
+        for number in range(5):  # of many that go, others are made in between
+            index.remove(number)
+        assert (gc.get_freeze_count() > 0) == is_ours
     finally:
         gc.unfreeze()
 

@@ -306,9 +306,7 @@ class Levels(Marked[K]):
         self._threaded = threaded
         self._compiles = True
         self._asked = 0  # levels more than one, for each event since they last became fewer
-        # Objects of filters more than when the garbage collector was told to leave all there is alone. Who adds and
-        # removes again and again does not get it told each time: what was garbage then stays for good.
-        self._young = 0
+        self._young = collector.Young(_YOUNG_MAX)
 
     @property
     def recent(self) -> dict[K, Filters]:
@@ -335,15 +333,12 @@ class Levels(Marked[K]):
         self._recent.add(key, filters)
         self.changes += 1
         if self._threaded:
-            self._young += _objects_of(filters)
-            if self._young >= _YOUNG_MAX:
-                collector.leave_alone()
-                self._young = 0
+            self._young.grow_by(_objects_of(filters))
             self.settle(most=_CAUGHT_UP_AT_ONCE)
 
     def remove(self, key: K, filters: Filters = ()) -> None:
         gone = self.filters.pop(key, filters)
-        self._young -= _objects_of(gone) if self._threaded else 0
+        self._young.grow_by(-_objects_of(gone) if self._threaded else 0)
         self._marks.pop(key, None)
         self.changes += 1
         if self._recent.remove(key):
