@@ -1,6 +1,6 @@
 """A hundred subscribers at each broker, up to a million of them: how long the simulator takes, and how much memory.
 
-One process each, best effort through the express lane and `nack` through the machines, 60 simulated seconds or fewer.
+One process each, both through their express lanes, 60 simulated seconds or fewer.
 What it takes is told apart: the network made from its file, the nodes built, the two seconds in which tables spread,
 and the rest, which is the same every second.
 """
